@@ -29,7 +29,17 @@ const ON_SERVERS = ["engine/fake-clock", "observe/opentelemetry", "observe/sentr
   (name) => `packages/holdfast/test/${name}.test.ts`,
 );
 
-function project(name: string, include: string[], exclude: string[] = [LONG]): TestProjectInlineConfiguration {
+interface ProjectOptions {
+  exclude?: string[];
+  /** Whether each file runs in a separate process. Default: yes. */
+  isolate?: boolean;
+}
+
+function project(
+  name: string,
+  include: string[],
+  { exclude = [LONG], isolate = true }: ProjectOptions = {},
+): TestProjectInlineConfiguration {
   return {
     resolve: { alias },
     test: {
@@ -37,6 +47,7 @@ function project(name: string, include: string[], exclude: string[] = [LONG]): T
       include,
       exclude,
       pool: "forks",
+      isolate,
       testTimeout: 30_000,
       hookTimeout: 30_000,
       // Tests import the built product. Node loads it as it would for a user; stack traces still point into src.
@@ -90,12 +101,12 @@ export default defineConfig({
     maxWorkers: availableParallelism(),
     globalSetup: "packages/holdfast/test/global-setup.ts",
     projects: [
-      // All tests that are in no other project, so that a new folder is not forgotten.
-      project(
-        "unit",
-        ["packages/*/test/**/*.test.ts"],
-        [LONG, ...CONFORMANCE, ...SQLITE, ...POSTGRES, ...DYNAMODB, ...CLI, ...ADMIN],
-      ),
+      // All tests that are in no other project, so that a new folder is not forgotten. To start a process for each of the 90
+      // files takes as long as the tests themselves.
+      project("unit", ["packages/*/test/**/*.test.ts"], {
+        exclude: [LONG, ...CONFORMANCE, ...SQLITE, ...POSTGRES, ...DYNAMODB, ...CLI, ...ADMIN],
+        isolate: false,
+      }),
       // The conformance suite on SQLite, apart from the other tests on SQLite: `npm run test:quick` runs it with the unit tests.
       project("conformance", CONFORMANCE),
       project("sqlite", SQLITE),
@@ -105,7 +116,7 @@ export default defineConfig({
       project("admin", ADMIN),
       project("docs", ["test/**/*.test.ts"]),
       project("bench", ["bench/test/**/*.test.ts"]),
-      project("long", ["{packages/*/test,bench/test,test}/**/*.long.test.ts"], []),
+      project("long", ["{packages/*/test,bench/test,test}/**/*.long.test.ts"], { exclude: [] }),
     ],
   },
 });

@@ -9,6 +9,13 @@ const page = join(root, "docs/reference/test-matrix.md");
 const folders = ["packages", "examples", "test"];
 const STORES = ["SQLite", "PostgreSQL", "DynamoDB"];
 
+/** The files that run the whole conformance suite. @type {Record<string, string[]>} */
+const CONFORMANCE = {
+  SQLite: ["conformance-file"],
+  PostgreSQL: ["jobs", "schedules", "processes"].map((part) => `postgres/conformance-${part}`),
+  DynamoDB: ["jobs", "schedules", "processes"].map((part) => `dynamodb/conformance-${part}`),
+};
+
 /** @typedef {{ path: string, text: string }} Source */
 /** @typedef {{ path: string, line: number, title: string, stores: string[] }} Proof */
 
@@ -29,7 +36,11 @@ function sources() {
 
 /** @param {Source} source @param {readonly Source[]} all @returns {string[]} the stores that its tests run on */
 function storesOf({ path, text }, all) {
-  if (path.includes("/exercise-store/")) return STORES;
+  if (path.includes("/exercise-store/")) {
+    return STORES.filter((store) =>
+      CONFORMANCE[store]?.every((file) => all.some((other) => other.path.endsWith(`/test/${file}.test.ts`))),
+    );
+  }
   const name = /([^/]+)\.ts$/.exec(path)?.[1] ?? "";
   if (!path.endsWith(".test.ts")) {
     const users = all.filter((other) => other.path.endsWith(".test.ts") && other.text.includes(`/${name}.js"`));

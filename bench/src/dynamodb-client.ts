@@ -3,7 +3,10 @@ import { DynamoDBClient } from "@aws-sdk/client-dynamodb";
 /** The number of concurrent requests: the default of Holdfast, used for all baselines too. */
 export const AT_ONCE = 64;
 
-/** The table and a client for a URL such as `dynamodb://table?region=…&endpoint=…`. The client has the settings that Holdfast uses. */
+/**
+ * The table and a client for a URL such as `dynamodb://table?region=…&endpoint=…`. The client has the settings that
+ * Holdfast uses.
+ */
 export function connectDynamo(url: string): { table: string; client: DynamoDBClient } {
   const { hostname: table, searchParams } = new URL(url);
   const client = new DynamoDBClient({

@@ -12,7 +12,10 @@ export interface Limits {
   enqueueMany: number | null;
   /** Enqueue to start, compared with the two commits that it needs: additional milliseconds, or a factor. */
   latency: { moreMs: number } | { times: number };
-  /** The drain of one type behind many jobs of another, divided by the plain drain; null if its index is created during the trial. */
+  /**
+   * The drain of one type behind many jobs of another, divided by the plain drain; null if its index is created during
+   * the trial.
+   */
   drainTypes: number | null;
   /** A claim of a few jobs of one type behind many of another. */
   claimTypesMs: number | null;
@@ -28,7 +31,10 @@ export interface Limits {
   background: { ready: number; future: number; finished: number; expired: number; other: number };
 }
 
-/** The maximum write units of a job from enqueue to completion, including failed conditions, and how much more claims may cost. */
+/**
+ * The maximum write units of a job from enqueue to completion, including failed conditions, and how much more claims
+ * may cost.
+ */
 export interface UnitLimits {
   job: number;
   keyedJob: number;

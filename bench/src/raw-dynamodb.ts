@@ -48,8 +48,8 @@ const COMPLETE = {
 } as const;
 
 /**
- * The requests of the DynamoDB store without Holdfast: the same conditional writes with the same concurrency, and the same
- * query of the live index, one shard after another. No lanes, no counters, nothing between the loop and the SDK.
+ * The requests of the DynamoDB store without Holdfast: the same conditional writes with the same concurrency, and the
+ * same query of the live index, one shard after another. No lanes, no counters, nothing between the loop and the SDK.
  */
 export function openRawDynamo(url: string): Raw<RawLease> {
   const { table: TableName, client } = connectDynamo(url);

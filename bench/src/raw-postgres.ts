@@ -58,8 +58,8 @@ const SETTLE = `WITH ${NOW}, gone AS (
   SELECT id::text FROM kept`;
 
 /**
- * The writes of the PostgreSQL store without Holdfast: one connection, no checks, nothing between the loop and the driver.
- * Uses a schema that Holdfast's migration has created, so that tables and indexes are the same.
+ * The writes of the PostgreSQL store without Holdfast: one connection, no checks, nothing between the loop and the
+ * driver. Uses a schema that Holdfast's migration has created, so that tables and indexes are the same.
  */
 export async function openRawPostgres(url: string): Promise<Raw<RawLease>> {
   const client = new pg.Client({ connectionString: url });

@@ -9,7 +9,7 @@ it("C-20 C-21 docs/guides/configuration.md lists every key, and no other, as the
       const key = keyOf(name);
       const text = typeof key.default === "string" ? key.default : JSON.stringify(key.default);
       const value = key.default === null ? "not set" : `\`${text}\``;
-      return [`\`${name}\``, `\`${variableOf(name)}\``, value, allowed(key), key.says];
+      return [`\`${name}\``, `\`${variableOf(name)}\``, value, allowed(key), key.description];
     }),
   );
 });

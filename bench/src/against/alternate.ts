@@ -5,7 +5,10 @@ import type { Build } from "./builds.js";
 import { CALLS, type Call, type CallTimes, type Kind, type Orders, type Results } from "./protocol.js";
 import { startSide, type Side } from "./side.js";
 
-/** The sizes of a comparison. Each round has new processes and new stores, because two processes of one build differ too. */
+/**
+ * The sizes of a comparison. Each round has new processes and new stores, because two processes of one build differ
+ * too.
+ */
 export interface Plan {
   rounds: number;
   /** Jobs of one call: each build makes the three calls with each of these sizes. */

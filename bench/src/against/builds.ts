@@ -50,8 +50,8 @@ export function hasChanges(root: string): boolean {
 }
 
 /**
- * The folder of a commit, built by its own scripts once and then cached in `cache`. It shares the packages of `root` if both
- * lock the same versions, and installs its own otherwise.
+ * The folder of a commit, built by its own scripts once and then cached in `cache`. It shares the packages of `root` if
+ * both lock the same versions, and installs its own otherwise.
  */
 export function buildCommit(root: string, hash: string, cache: string): string {
   const folder = join(cache, hash);
@@ -75,7 +75,10 @@ export function buildCommit(root: string, hash: string, cache: string): string {
   return folder;
 }
 
-/** The build's own driver if it has one with our protocol, otherwise a copy of ours, which is removed when this process exits. */
+/**
+ * The build's own driver if it has one with our protocol, otherwise a copy of ours, which is removed when this process
+ * exits.
+ */
 export async function driverOf(folder: string): Promise<string> {
   const protocol = join(folder, dirname(DRIVER), "protocol.js");
   if (existsSync(protocol)) {

@@ -1,6 +1,7 @@
 /**
- * The messages between the comparing process and the drivers of the two builds. The driver may be that of an older build, so
- * a change here needs a new protocol number: a build with another number is measured with a copy of the newer driver.
+ * The messages between the comparing process and the drivers of the two builds. The driver may be that of an older
+ * build, so a change here needs a new protocol number: a build with another number is measured with a copy of the newer
+ * driver.
  */
 export const PROTOCOL = 1;
 
@@ -12,7 +13,10 @@ export type Call = (typeof CALLS)[number];
 export interface Orders {
   /** Opens an empty store, migrates it, and inserts the backlog. */
   open: { url: string; backlog: number; concurrency: number };
-  /** For each size: inserts, claims and settles this many jobs, in one call each. The size of the backlog does not change. */
+  /**
+   * For each size: inserts, claims and settles this many jobs, in one call each. The size of the backlog does not
+   * change.
+   */
   calls: { sizes: readonly number[] };
   /** Drains the backlog with a worker, then inserts it again. */
   drain: null;

@@ -10,7 +10,10 @@ import { compare, type Comparison } from "./comparison.js";
 const ROOT = join(import.meta.dirname, "..", "..", "..");
 const CACHE = join(ROOT, "node_modules", ".cache", "holdfast-bench");
 
-/** Sizes for about five minutes. Even with the fewest rounds there are a hundred pairs of each call and ten pairs of drains. */
+/**
+ * Sizes for about five minutes. Even with the fewest rounds there are a hundred pairs of each call and ten pairs of
+ * drains.
+ */
 export const PLANS: Record<StoreName, Omit<Plan, "rounds">> = {
   sqlite: { sizes: [1, 100], times: 40, warmUp: 60, drainJobs: 10_000, drains: 4 },
   postgres: { sizes: [1, 100], times: 30, warmUp: 40, drainJobs: 5_000, drains: 3 },

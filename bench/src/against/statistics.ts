@@ -12,10 +12,9 @@ const SEED = 20_260_101;
 const NORMAL_975 = 1.959964;
 
 /**
- * The median of the ratios of all pairs. It equals the ratio of the two medians without the effects that both sides of a pair
- * share, such as a busy machine. The interval is a percentile bootstrap over
- * rounds, because the pairs of one round share two processes and are not independent samples. The same ratios always give
- * the same interval.
+ * The median of the ratios of all pairs. It equals the ratio of the two medians without the effects that both sides of
+ * a pair share, such as a busy machine. The interval is a percentile bootstrap over rounds, because the pairs of one
+ * round share two processes and are not independent samples. The same ratios always give the same interval.
  */
 export function ratioOf(rounds: readonly (readonly number[])[]): Ratio {
   const random = seeded(SEED);
@@ -27,9 +26,9 @@ export function ratioOf(rounds: readonly (readonly number[])[]): Ratio {
 }
 
 /**
- * The share of resamples on each side of a 95 % interval. It is smaller than 2.5 %, because a bootstrap of few samples is
- * too narrow: it underestimates their variance by (n − 1) / n and ignores Student's distribution (Hesterberg,
- * "What Teachers Should Know About the Bootstrap", 2015, on expanded percentile intervals).
+ * The share of resamples on each side of a 95 % interval. It is smaller than 2.5 %, because a bootstrap of few samples
+ * is too narrow: it underestimates their variance by (n − 1) / n and ignores Student's distribution (Hesterberg, "What
+ * Teachers Should Know About the Bootstrap", 2015, on expanded percentile intervals).
  */
 export function tail(rounds: number): number {
   if (rounds < 2) return 0;

@@ -3,7 +3,10 @@ import { rates, ratioRow } from "../figures.js";
 import { AT_LEAST } from "./burdened.js";
 import { drainTrial, plainDrain, runRates } from "./draining.js";
 
-/** Expired jobs are claimed and dead-lettered without running. Each costs about as much as a run, so they are counted too. */
+/**
+ * Expired jobs are claimed and dead-lettered without running. Each costs about as much as a run, so they are counted
+ * too.
+ */
 export function drainExpired(bench: Bench): Case {
   const { jobs, background } = bench.scale;
   const { expired } = background;

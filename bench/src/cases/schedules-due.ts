@@ -6,7 +6,10 @@ import type { Fired } from "../roles/schedules.js";
 /** The interval of the scheduler. */
 const TICK_MS = 5_000;
 
-/** Many schedules that are due in the same second: the time until all are fired, and the latency of other jobs meanwhile. */
+/**
+ * Many schedules that are due in the same second: the time until all are fired, and the latency of other jobs
+ * meanwhile.
+ */
 export function schedulesDue({ bed, scale: { schedules } }: Bench): Case {
   const trial: Trial<Fired> = {
     name: "schedules due",

@@ -13,7 +13,10 @@ export interface LatencyOrder {
 export function warmUpOf(samples: number): number {
   return Math.min(200, samples);
 }
-/** Long enough for the worker to be idle again. The raw baseline waits as long, because an idle disk has another latency. */
+/**
+ * Long enough for the worker to be idle again. The raw baseline waits as long, because an idle disk has another
+ * latency.
+ */
 export const REST_MS = 2;
 
 /** Enqueues in the process of the worker, one job at a time. Returns the milliseconds until each handler started. */

@@ -21,8 +21,8 @@ export function watchMemory(): { stop(): number } {
 }
 
 /**
- * The peak between the samples, as Linux reports it. Not `process.resourceUsage().maxRSS`, which includes the memory of the
- * parent process.
+ * The peak between the samples, as Linux reports it. Not `process.resourceUsage().maxRSS`, which includes the memory of
+ * the parent process.
  */
 function highWaterMark(): number {
   if (process.platform !== "linux") return 0;

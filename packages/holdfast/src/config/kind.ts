@@ -6,15 +6,15 @@ import { FORMS, type FormName } from "./forms.js";
 /** The type of a configuration key or of a command-line flag. */
 export type Kind =
   | { readonly kind: "switch" }
-  | { readonly kind: "count"; readonly least: number; readonly most: number }
-  | { readonly kind: "number"; readonly least: number; readonly most: number }
+  | { readonly kind: "count"; readonly min: number; readonly max: number }
+  | { readonly kind: "number"; readonly min: number; readonly max: number }
   | { readonly kind: "text"; readonly form?: FormName }
   | { readonly kind: "choice"; readonly choices: readonly string[] }
   | { readonly kind: "names"; readonly form?: FormName }
   | {
       readonly kind: "duration";
-      readonly least?: string;
-      readonly most?: string;
+      readonly min?: string;
+      readonly max?: string;
       readonly forever?: true;
       /** Also accepts a number of milliseconds on the command line: for an interval, where a mix-up with seconds does no harm. */
       readonly bareMs?: true;
@@ -112,7 +112,7 @@ export function checkValue(kind: Kind, value: unknown): Read {
     case "duration":
       return fits(isDuration(value, kind));
     case "jitter":
-      return fits(typeof value === "number" ? isWithin(value, { least: 0, most: 1 }) : isDuration(value, {}));
+      return fits(typeof value === "number" ? isWithin(value, { min: 0, max: 1 }) : isDuration(value, {}));
     case "json":
       return { value };
   }
@@ -136,8 +136,8 @@ function isNames(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.length <= MAX_NAMES && value.every(isName);
 }
 
-function isWithin(value: number, { least, most }: { least: number; most: number }): boolean {
-  return value >= least && value <= most;
+function isWithin(value: number, { min, max }: { min: number; max: number }): boolean {
+  return value >= min && value <= max;
 }
 
 function isName(value: unknown): boolean {
@@ -153,17 +153,14 @@ function isName(value: unknown): boolean {
 }
 
 /** Numbers are refused, because 30 could mean seconds or milliseconds. */
-function isDuration(
-  value: unknown,
-  { least, most, forever }: { least?: string; most?: string; forever?: true },
-): boolean {
+function isDuration(value: unknown, { min, max, forever }: { min?: string; max?: string; forever?: true }): boolean {
   if (typeof value !== "string") return false;
   if (value === "forever") return forever === true;
   try {
     const ms = durationMs(value, "");
     return (
-      (least === undefined || ms >= durationMs(least, "")) &&
-      ms <= (most === undefined ? LIMITS.durationMs : durationMs(most, ""))
+      (min === undefined || ms >= durationMs(min, "")) &&
+      ms <= (max === undefined ? LIMITS.durationMs : durationMs(max, ""))
     );
   } catch {
     return false;
@@ -176,9 +173,9 @@ export function describe(kind: Kind): string {
     case "switch":
       return "true or false";
     case "count":
-      return `a whole number from ${kind.least} to ${kind.most}`;
+      return `a whole number from ${kind.min} to ${kind.max}`;
     case "number":
-      return `a number from ${kind.least} to ${kind.most}`;
+      return `a number from ${kind.min} to ${kind.max}`;
     case "text":
       return kind.form === undefined ? STRING : FORMS[kind.form].is;
     case "choice":
@@ -194,9 +191,9 @@ export function describe(kind: Kind): string {
   }
 }
 
-function describeDuration({ least, most, forever, bareMs }: Kind & { kind: "duration" }): string {
-  if (least !== undefined && most !== undefined) return `a duration from ${least} to ${most}`;
-  const bound = least === undefined ? (most === undefined ? "" : ` up to ${most}`) : ` of at least ${least}`;
+function describeDuration({ min, max, forever, bareMs }: Kind & { kind: "duration" }): string {
+  if (min !== undefined && max !== undefined) return `a duration from ${min} to ${max}`;
+  const bound = min === undefined ? (max === undefined ? "" : ` up to ${max}`) : ` of at least ${min}`;
   const or = forever === true ? ', or "forever"' : bareMs === true ? ", or milliseconds such as 5000" : "";
   return `a duration${bound} such as "30s", "2h" or "7d"${or}`;
 }

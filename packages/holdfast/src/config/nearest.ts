@@ -26,11 +26,11 @@ function distanceOf(a: string, b: string): number {
     const next = [i];
     for (let j = 1; j <= b.length; j++) {
       const change = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      let least = Math.min(change, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1);
+      let smallest = Math.min(change, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1);
       if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) {
-        least = Math.min(least, (before[j - 2] ?? 0) + 1);
+        smallest = Math.min(smallest, (before[j - 2] ?? 0) + 1);
       }
-      next.push(least);
+      next.push(smallest);
     }
     before = row;
     row = next;

@@ -5,11 +5,11 @@ import type { Store } from "../store.js";
 
 export interface OpenStoreOptions {
   clock?: Clock;
-  /** A file of SQLite is used as it is, and none is made. */
+  /** SQLite: fail if the file does not exist, instead of creating it. */
   mustExist?: boolean;
 }
 
-/** Opens a store by URL. Drivers are loaded on demand, so that nobody installs a database they do not use. */
+/** Opens a store by URL. Drivers are loaded on demand: only the driver of the database in use has to be installed. */
 export async function openStore(url: string, options: OpenStoreOptions = {}): Promise<Store> {
   const clock = options.clock ?? systemClock;
   switch (storeKindOf(url)) {

@@ -23,7 +23,7 @@ const root: Command = group({
           summary: "Lists.",
           flags: {
             state: { kind: "choice", choices: ["pending", "dead", "done"], repeated: true, description: "Which." },
-            limit: { kind: "count", least: 1, most: 9, description: "How many." },
+            limit: { kind: "count", min: 1, max: 9, description: "How many." },
             concurrency: keyFlag("jobs.concurrency"),
           },
           arguments: {

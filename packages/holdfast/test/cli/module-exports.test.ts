@@ -222,7 +222,7 @@ describe("the logger of a module", () => {
     expect(code).toBe(0);
     expect((await hf.get(id))?.state).toBe("dead");
     expect(stderr).toMatch(
-      / error job is dead .+\n.+ error the logger failed; what it cannot write goes here error="the disk is full"\n/,
+      / error job is dead .+\n.+ error the logger failed; its lines are written here error="the disk is full"\n/,
     );
   });
 

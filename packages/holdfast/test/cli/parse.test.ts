@@ -9,10 +9,10 @@ const list = command({
   arguments: { ids: { kind: "text", optional: true, repeated: true, description: "Which." } },
   flags: {
     state: { kind: "choice", choices: ["pending", "dead"], repeated: true, description: "Only these." },
-    limit: { kind: "count", least: 1, most: 100, default: 20, short: "n", description: "How many." },
-    priority: { kind: "count", least: -100, most: 100, description: "How soon." },
+    limit: { kind: "count", min: 1, max: 100, default: 20, short: "n", description: "How many." },
+    priority: { kind: "count", min: -100, max: 100, description: "How soon." },
     before: { kind: "duration", description: "Older than." },
-    interval: { kind: "duration", least: "100ms", bareMs: true, description: "How often." },
+    interval: { kind: "duration", min: "100ms", bareMs: true, description: "How often." },
     where: { kind: "json", description: "A filter." },
     queues: { kind: "names", description: "These queues." },
     port: keyFlag("server.port"),
@@ -24,7 +24,7 @@ const move = command({
   name: "move",
   summary: "Moves.",
   arguments: {
-    by: { kind: "count", least: -9, most: 9, description: "How far." },
+    by: { kind: "count", min: -9, max: 9, description: "How far." },
     to: { kind: "text", optional: true, description: "Where." },
   },
   flags: { reason: { kind: "text", required: true, description: "Why." } },
@@ -161,7 +161,7 @@ it("flags and arguments are typed by their definitions", () => {
     flags: {
       state: { kind: "choice", choices: ["pending", "dead"], repeated: true, description: "x" },
       format: { kind: "choice", choices: ["text", "json"], description: "x" },
-      limit: { kind: "count", least: 1, most: 100, default: 20, description: "x" },
+      limit: { kind: "count", min: 1, max: 100, default: 20, description: "x" },
       before: { kind: "duration", description: "x" },
       reason: { kind: "text", required: true, description: "x" },
       port: keyFlag("server.port"),
@@ -170,7 +170,7 @@ it("flags and arguments are typed by their definitions", () => {
     arguments: {
       id: { kind: "text", description: "x" },
       more: { kind: "text", optional: true, description: "x" },
-      rest: { kind: "count", least: 0, most: 1, repeated: true, optional: true, description: "x" },
+      rest: { kind: "count", min: 0, max: 1, repeated: true, optional: true, description: "x" },
     },
     run(_context, { flags, args }) {
       expectTypeOf(flags).toEqualTypeOf<{

@@ -81,7 +81,7 @@ const commands = [
     flags: {
       concurrency: keyFlag("jobs.concurrency"),
       state: { kind: "choice", choices: ["pending", "dead"], repeated: true, description: "Only these." },
-      priority: { kind: "count", least: -100, most: 100, default: 0, short: "p", description: "How soon." },
+      priority: { kind: "count", min: -100, max: 100, default: 0, short: "p", description: "How soon." },
       input: { kind: "json", description: "The input." },
     },
     run(context, { flags, args }) {

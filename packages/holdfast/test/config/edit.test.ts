@@ -110,9 +110,9 @@ function valueOf(name: KeyName): fc.Arbitrary<Value> {
     case "switch":
       return fc.boolean();
     case "count":
-      return fc.integer({ min: key.least, max: key.most });
+      return fc.integer({ min: key.min, max: key.max });
     case "number":
-      return fc.double({ min: key.least, max: key.most, noNaN: true });
+      return fc.double({ min: key.min, max: key.max, noNaN: true });
     case "choice":
       return fc.constantFrom(...key.choices);
     case "names":

@@ -38,14 +38,14 @@ const inSection = (name: KeyName, value: string | number | boolean): string => {
 };
 
 describe("C-20 refuses values out of range with key, value, source and range:", () => {
-  for (const [name, least, most] of RANGES) {
-    it(`${name} from ${least} to ${most}, in file and environment`, () => {
-      for (const right of [least, most]) {
+  for (const [name, min, max] of RANGES) {
+    it(`${name} from ${min} to ${max}, in file and environment`, () => {
+      for (const right of [min, max]) {
         expect(read(inSection(name, right)).values[name]).toBe(right);
         expect(read(null, { env: { [variableOf(name)]: String(right) } }).values[name]).toBe(right);
       }
-      for (const wrong of [least - 1, most + 1]) {
-        const range = `${wrong} is not a whole number from ${least} to ${most}`;
+      for (const wrong of [min - 1, max + 1]) {
+        const range = `${wrong} is not a whole number from ${min} to ${max}`;
         expect(problemsOf(inSection(name, wrong))).toEqual([`${name}: ${range} (holdfast.toml:2)`]);
         const variable = variableOf(name);
         expect(problemsOf(null, { env: { [variable]: String(wrong) } })).toEqual([`${name}: ${range} (${variable})`]);
@@ -122,7 +122,7 @@ const LONG = "q".repeat(300);
 const LONG_SHOWN = `"${"q".repeat(59)}…"`;
 
 /** Strings that the library refuses, with its message. */
-const REFUSED: readonly [name: KeyName, text: string, says: string][] = [
+const REFUSED: readonly [name: KeyName, text: string, problem: string][] = [
   ["store", "jobs.db", '"jobs.db" is not a URL such as sqlite:jobs.db, postgres://… or dynamodb://jobs'],
   ["store", "mysql://h/x", '"mysql://h/x" is not a URL such as sqlite:jobs.db, postgres://… or dynamodb://jobs'],
   ["store", "sqlite:", '"sqlite:" cannot be used: has no file name; use "sqlite:jobs.db" or "sqlite::memory:"'],
@@ -158,7 +158,7 @@ const REFUSED: readonly [name: KeyName, text: string, says: string][] = [
   ),
 ];
 /** The same in lists: the message names the invalid item. */
-const REFUSED_IN_LIST: readonly [name: KeyName, right: string, wrong: string, says: string][] = [
+const REFUSED_IN_LIST: readonly [name: KeyName, right: string, wrong: string, problem: string][] = [
   ["jobs.queues", "mail", LONG, `has ${LONG_SHOWN}, which is 300 characters long; the limit is 100`],
   ["redact.paths", "input.a", "input..x", 'has "input..x", which has an empty part; separate names with single dots'],
   ["redact.paths", "**.token", "q".repeat(501), `has ${LONG_SHOWN}, which is not a path of 1 to 500 characters`],
@@ -167,25 +167,27 @@ const REFUSED_IN_LIST: readonly [name: KeyName, right: string, wrong: string, sa
 describe("refuses values that would fail later, with key, value and source:", () => {
   const inFile = (name: KeyName, value: string): string =>
     name.includes(".") ? inSection(name, value) : `\n${name} = ${value}\n`;
-  it.each(REFUSED)("%s, %j", (name, text, says) => {
-    expect(problemsOf(inFile(name, JSON.stringify(text)))).toEqual([`${name}: ${says} (holdfast.toml:2)`]);
+  it.each(REFUSED)("%s, %j", (name, text, problem) => {
+    expect(problemsOf(inFile(name, JSON.stringify(text)))).toEqual([`${name}: ${problem} (holdfast.toml:2)`]);
     const env = { [variableOf(name)]: text };
-    expect(problemsOf(null, { env })).toEqual([`${name}: ${says} (${variableOf(name)})`]);
+    expect(problemsOf(null, { env })).toEqual([`${name}: ${problem} (${variableOf(name)})`]);
     expect(problemsOf(null, { flags: { [name]: { name: "--some-flag", text } } })).toEqual([
-      `${name}: ${says} (--some-flag)`,
+      `${name}: ${problem} (--some-flag)`,
     ]);
   });
 
-  it.each(REFUSED_IN_LIST)("%s, a list that begins with %j", (name, right, wrong, says) => {
+  it.each(REFUSED_IN_LIST)("%s, a list that begins with %j", (name, right, wrong, problem) => {
     const [inToml = "", ...more] = problemsOf(inFile(name, JSON.stringify([right, wrong])));
     expect(inToml.slice(0, name.length + 3)).toBe(`${name}: [`);
-    expect(inToml.slice(inToml.indexOf(says))).toBe(`${says} (holdfast.toml:2)`);
+    expect(inToml.slice(inToml.indexOf(problem))).toBe(`${problem} (holdfast.toml:2)`);
     expect(more).toEqual([]);
     const [inVariable = ""] = problemsOf(null, { env: { [variableOf(name)]: `${right},${wrong}` } });
-    expect(inVariable.slice(inVariable.indexOf(says))).toBe(`${says} (${variableOf(name)})`);
+    expect(inVariable.slice(inVariable.indexOf(problem))).toBe(`${problem} (${variableOf(name)})`);
     // The only item of a list is not repeated in the message.
     const [inFlag = ""] = problemsOf(null, { flags: { [name]: { name: "--some-flag", text: wrong } } });
-    expect(inFlag.endsWith(`${says.slice(says.indexOf(", which ") + ", which".length)} (--some-flag)`)).toBe(true);
+    expect(inFlag.endsWith(`${problem.slice(problem.indexOf(", which ") + ", which".length)} (--some-flag)`)).toBe(
+      true,
+    );
     expect(inFlag).not.toContain("which");
   });
 

@@ -33,7 +33,10 @@ import type { SentRequest } from "./proxy.js";
 import { openScene } from "./scene.js";
 import { dynamoServer } from "./server.js";
 
-/** Each time, DynamoDB does the write and its response is lost. The store sends the request again and returns the same result. */
+/**
+ * Each time, DynamoDB does the write and its response is lost. The store sends the request again and returns the same
+ * result.
+ */
 const server = dynamoServer();
 
 const LARGE = JSON.stringify("x".repeat(2_000));

@@ -1,14 +1,14 @@
 import { fakeClock } from "holdfast/testing";
 import { describe, expect, it } from "vitest";
-import { LeftAlone } from "#src/engine/scheduler/backoff-map.js";
+import { BackoffMap } from "#src/engine/scheduler/backoff-map.js";
 
 describe("a schedule with a backoff", () => {
   it("waits longer each time, until it is reset", async () => {
     const clock = fakeClock();
-    const left = new LeftAlone(clock);
+    const left = new BackoffMap(clock);
     const waits: number[] = [];
     for (let n = 0; n < 5; n++) {
-      left.leave("v", 100, 500);
+      left.skip("v", 100, 500);
       expect(left.has("v")).toBe(true);
       const { versions, nextInMs } = left.count();
       expect(versions).toBe(1);
@@ -20,13 +20,13 @@ describe("a schedule with a backoff", () => {
     expect(waits).toEqual([100, 200, 400, 500, 500]);
     await clock.advance(500);
     left.count();
-    left.leave("v", 100, 500);
+    left.skip("v", 100, 500);
     expect(left.count().nextInMs).toBe(100);
   });
 
   it("is one of a bounded number", () => {
-    const left = new LeftAlone(fakeClock());
-    for (let n = 0; n < 10_001; n++) left.leave(`v${n}`, 100);
+    const left = new BackoffMap(fakeClock());
+    for (let n = 0; n < 10_001; n++) left.skip(`v${n}`, 100);
     expect(left.count().versions).toBe(10_000);
     expect([left.has("v0"), left.has("v10000")]).toEqual([true, false]);
   });

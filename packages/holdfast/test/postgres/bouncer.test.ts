@@ -98,7 +98,7 @@ it("a listener behind a PgBouncer in transaction mode finds out that it hears no
   let deaf = false;
   const listener = new Listener({
     connect: () => listenAt(by),
-    say: async (payload) => {
+    notify: async (payload) => {
       await db.run(unnamed("SELECT pg_notify($1, $2)::text"), [channel, payload]);
       said++;
     },
@@ -106,7 +106,7 @@ it("a listener behind a PgBouncer in transaction mode finds out that it hears no
     self: "us",
     clock,
     onHints: () => {},
-    onDeaf: () => (deaf = true),
+    onSilence: () => (deaf = true),
   });
   listener.start();
   onTestFinished(async () => {

@@ -17,23 +17,23 @@ import { postgresServer } from "./server.js";
 
 const server = postgresServer();
 
-describe("what a claim costs", () => {
-  it.each([50, 500])("stays within 3 pages a job to find %i of them, and 12 to claim them", async (limit) => {
+describe("the cost of a claim", () => {
+  it.each([50, 500])("is at most 3 pages per job to find %i, 12 to claim", async (limit) => {
     const seen = await explained(server);
     const { store, schema } = seen;
     await store.insert([newJob()]);
     await fill(server, schema, 20_000);
-    // Prepared statements keep a plan of their own from the sixth time on.
+    // From the sixth execution on, prepared statements may keep a generic plan.
     for (let warmUp = 0; warmUp < 8; warmUp++) await claim(store, { limit });
     const [plan] = await seen.plansOf(() => claim(store, { limit }));
     const nodes = plan === undefined ? [] : nodesOf(plan);
-    const found = nodes.find((node) => node["Subplan Name"] === "CTE picked");
+    const found = nodes.find((node) => node["Subplan Name"] === "CTE candidates");
     expect(pagesOf(found)).toBeGreaterThan(0);
     expect(pagesOf(found)).toBeLessThanOrEqual(3 * limit + 100);
     expect(pagesOf(plan)).toBeLessThanOrEqual(12 * limit + 100);
   });
 
-  it("is not decided by how small the queue was when the worker began", async () => {
+  it("does not depend on the queue length at the start", async () => {
     const seen = await explained(server);
     const { store, schema } = seen;
     const live = async (): Promise<void> => {
@@ -59,14 +59,14 @@ describe("what a claim costs", () => {
   });
 });
 
-describe("claims that come back full begin where the last one ended", () => {
+describe("full claims resume where the last one ended", () => {
   const FULL = 1_000;
   const ROUNDS = 15;
 
   it.each([
-    ["all that they want", (count: number) => ({ limit: count })],
-    ["all that they have room for", (count: number) => ({ limit: 2 * count, bytes: 2 * count })],
-  ])("with %s, and walk over nothing that a held transaction keeps from being cleared away", async (_what, want) => {
+    ["the limit", (count: number) => ({ limit: count })],
+    ["the byte limit", (count: number) => ({ limit: 2 * count, bytes: 2 * count })],
+  ])("filled by %s, and skip entries that vacuum cannot remove", async (_what, want) => {
     const seen = await explained(server);
     const { store, schema } = seen;
     await store.insert([newJob()]);
@@ -78,14 +78,14 @@ describe("claims that come back full begin where the last one ended", () => {
     const pages: number[] = [];
     for (let round = 0; round < 3; round++) {
       const plans = await seen.plansOf(() => claim(store, want(20)));
-      pages.push(pagesOf(plans.flatMap(nodesOf).find((node) => node["Subplan Name"] === "CTE picked")));
+      pages.push(pagesOf(plans.flatMap(nodesOf).find((node) => node["Subplan Name"] === "CTE candidates")));
     }
     await reader.end();
-    // One in so many looks from the very start, and may fall on any of them.
+    // Any one of them may be a full scan.
     expect(pages.toSorted((one, other) => one - other)[1]).toBeLessThanOrEqual(3 * want(20).limit + 100);
   });
 
-  it("but find what was committed late, however long the queue behind it", async () => {
+  it("find jobs that were committed late", async () => {
     const { store, schema } = await openStore(server, { isNew: true });
     await store.insert([newJob()]);
     await fill(server, schema, 60_000);
@@ -96,7 +96,7 @@ describe("claims that come back full begin where the last one ended", () => {
     while (!(await claimIds(store, { limit: 10 })).includes(late.id)) expect(++claims).toBeLessThan(4_000);
   });
 
-  it("and once they have found some of it, take the rest before anything later", async () => {
+  it("take all late jobs before later ones", async () => {
     const { store, schema } = await openStore(server, { isNew: true });
     await store.insert([newJob()]);
     await fill(server, schema, 60_000);
@@ -109,7 +109,7 @@ describe("claims that come back full begin where the last one ended", () => {
     expect(await isLate()).toBe(false);
   });
 
-  it("and what lies below is claimed when nothing else is left", async () => {
+  it("take jobs before the cursor when no others are left", async () => {
     const { store, schema } = await openStore(server, { isNew: true });
     await store.insert([newJob()]);
     await fill(server, schema, ROUNDS * FULL - 1);
@@ -123,13 +123,13 @@ describe("claims that come back full begin where the last one ended", () => {
 describe("claims over several queues", () => {
   const QUEUES = 8;
 
-  it("lock hardly more jobs than they take, and leave the others to other workers", async () => {
+  it("lock few more jobs than they take", async () => {
     const { store, schema } = await openStore(server, { isNew: true });
     const jobs = Array.from({ length: QUEUES * 20 }, (_, n) => newJob({ queue: `q${n % QUEUES}` }));
     await store.insert(jobs);
     const worker = await server.client();
     onTestFinished(() => worker.end());
-    // What a claim under way has locked.
+    // The locks of a claim in progress.
     await worker.query("BEGIN");
     const statement = await claimStatement(schema);
     const { rows: taken } = await worker.query({ ...statement, rowMode: "array" });
@@ -140,7 +140,7 @@ describe("claims over several queues", () => {
     expect(await claimIds(store, { limit: 1_000 })).toHaveLength(jobs.length - 10 - others.length);
   });
 
-  it("pass over what an open transaction has locked, however much more than they want that is", async () => {
+  it("skip locked jobs, even more than the limit", async () => {
     const { store, schema } = await openStore(server, { isNew: true });
     await store.insert(newJobs(8, { queue: "mail" }));
     const others = newJobs(50, { queue: "other" });
@@ -151,7 +151,7 @@ describe("claims over several queues", () => {
     expect(ids).toEqual(others.slice(0, 12).map(({ id }) => id));
   });
 
-  it("take no job of lower priority before one that lies behind what is locked", async () => {
+  it("take no lower priority before jobs behind locked ones", async () => {
     const { store, schema } = await openStore(server, { isNew: true });
     await store.insert(newJobs(8, { queue: "mail", priority: 5 }));
     const others = newJobs(10, { queue: "other", priority: 5 });
@@ -160,7 +160,7 @@ describe("claims over several queues", () => {
     expect(await claimIds(store, { limit: 4 })).toEqual(others.slice(0, 4).map(({ id }) => id));
   });
 
-  it("look again soon for what others have locked", async () => {
+  it("poll again soon for locked jobs", async () => {
     const { store, schema } = await openStore(server, { isNew: true });
     await store.insert([newJob()]);
     const operator = await server.client();
@@ -174,7 +174,7 @@ describe("claims over several queues", () => {
     expect(await claimIds(store)).toHaveLength(1);
   });
 
-  it("take the oldest first, whichever queue they are in", async () => {
+  it("take the oldest first across queues", async () => {
     const { store } = await openStore(server, { isNew: true });
     const jobs = Array.from({ length: 60 }, (_, n) => newJob({ queue: `q${(n * 7) % QUEUES}`, runAt: 1_000 + n }));
     await store.insert(jobs.toReversed());
@@ -184,7 +184,7 @@ describe("claims over several queues", () => {
   });
 });
 
-/** Locks the jobs of a queue until the test is over. */
+/** Locks the jobs of a queue until the test ends. */
 async function lockQueue(schema: string, queue: string): Promise<void> {
   const operator = await server.client();
   onTestFinished(() => operator.end());
@@ -192,7 +192,7 @@ async function lockQueue(schema: string, queue: string): Promise<void> {
   await operator.query(`SELECT 1 FROM ${schema}.live WHERE queue = $1 FOR UPDATE`, [queue]);
 }
 
-/** The statement that a claim of ten sends. */
+/** The statement that a claim with limit 10 sends. */
 async function claimStatement(schema: string): Promise<{ text: string; values: unknown[] }> {
   const sent: { text: string; values: unknown[] }[] = [];
   const pool: PgPool = {
@@ -210,12 +210,12 @@ async function claimStatement(schema: string): Promise<{ text: string; values: u
   const store = postgres({ pool, schema, notify: false });
   await store.claim(claimRequest({ limit: 10 }));
   await store.close();
-  const found = sent.find(({ text }) => text.includes("picked"));
+  const found = sent.find(({ text }) => text.includes("candidates"));
   if (found === undefined) throw new Error("no claim was sent");
   return found;
 }
 
-it("a look for due schedules walks the index, however many wait", async () => {
+it("a query for due schedules scans the index", async () => {
   const { store, schema, plansOf } = await explained(server);
   await server.query(
     `INSERT INTO ${schema}.schedules (name, version, origin, type, queue, priority, input, max_attempts, every_ms, jitter_ms,

@@ -56,7 +56,7 @@ describe("doctor judges", () => {
     [96, null, "warning"],
     [20, null, "ok"],
   ])("%d of 97 connections in use, where a process takes %s", (used, wanted, level) => {
-    expect(judgeConnections({ most: 97, used, ours: 3, wanted })).toMatchObject({ level });
+    expect(judgeConnections({ max: 97, used, ours: 3, wanted })).toMatchObject({ level });
   });
 
   it("dead rows only where they outnumber the live ones", () => {

@@ -2,7 +2,7 @@ import type { PostgresStore } from "holdfast/postgres";
 import type { Server } from "./server.js";
 import { openOnOne } from "./scene.js";
 
-/** A part of a plan, as PostgreSQL tells it. */
+/** A node of a query plan. */
 export interface PlanNode {
   "Node Type": string;
   Operation?: string;
@@ -17,16 +17,16 @@ export interface PlanNode {
 export interface Explained {
   store: PostgresStore;
   schema: string;
-  /** The plans of all statements that `work` has the store run, as they were carried out, but for the reading of all lanes now and then. */
+  /** The executed plans of the statements that `work` causes, without the occasional read of all lanes. */
   plansOf: (work: () => Promise<unknown>) => Promise<PlanNode[]>;
 }
 
-/** A store on one connection whose plans are told by the server, those of prepared statements as they are kept. */
+/** A store on one connection that reports its query plans by auto_explain. */
 export async function explained(server: Server): Promise<Explained> {
   const { store, schema, pool } = await openOnOne(server);
-  const told: string[] = [];
+  const notices: string[] = [];
   const client = await pool.connect();
-  client.on("notice", ({ message }) => void told.push(message ?? ""));
+  client.on("notice", ({ message }) => void notices.push(message ?? ""));
   await client.query("LOAD 'auto_explain'");
   for (const setting of ["log_min_duration = 0", "log_analyze = on", "log_buffers = on", "log_timing = off"]) {
     await client.query(`SET auto_explain.${setting}`);
@@ -38,10 +38,10 @@ export async function explained(server: Server): Promise<Explained> {
     schema,
     async plansOf(work) {
       await pool.query("SET client_min_messages = log");
-      told.length = 0;
+      notices.length = 0;
       await work();
       await pool.query("SET client_min_messages = notice");
-      return told
+      return notices
         .filter((message) => message.includes("plan:\n") && !message.includes("client_min_messages"))
         .map((message) => (JSON.parse(message.slice(message.indexOf("{"))) as { Plan: PlanNode }).Plan)
         .filter((plan) => !nodesOf(plan).some((node) => node["Subplan Name"] === "CTE lane_count"));
@@ -53,7 +53,7 @@ export function nodesOf(plan: PlanNode): PlanNode[] {
   return [plan, ...(plan.Plans ?? []).flatMap(nodesOf)];
 }
 
-/** Pages that a part of a plan looked at, everything below it included. */
+/** Pages that a node and its children read. */
 export function pagesOf(node: PlanNode | undefined): number {
   return (node?.["Shared Hit Blocks"] ?? 0) + (node?.["Shared Read Blocks"] ?? 0);
 }

@@ -1,7 +1,7 @@
 import { job } from "holdfast";
 import type { Hint } from "holdfast/store";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { Heard } from "#src/stores/postgres/notify/hint-filter.js";
+import { HintFilter } from "#src/stores/postgres/notify/hint-filter.js";
 import { newId } from "#src/job/id.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { deferred, watch, type WatchedStore } from "../engine/scene.js";
@@ -112,8 +112,8 @@ describe("what notifications say", () => {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
     const hints: Hint[] = [];
-    const heard = new Heard("us", (some) => hints.push(...some));
-    for (const payload of payloads) heard.hear(payload);
+    const heard = new HintFilter("us", (some) => hints.push(...some));
+    for (const payload of payloads) heard.receive(payload);
     const first = hints.splice(0);
     vi.runAllTimers();
     heard.stop();

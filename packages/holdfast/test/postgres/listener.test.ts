@@ -35,7 +35,7 @@ function listening(connect: () => Promise<PgListener>) {
   };
   const listener = new Listener({
     connect,
-    say,
+    notify: say,
     channel,
     self: "us",
     clock: {
@@ -46,7 +46,7 @@ function listening(connect: () => Promise<PgListener>) {
       },
     },
     onHints: (hints) => heard.push(...hints.map(({ kind }) => kind)),
-    onDeaf: () => deaf++,
+    onSilence: () => deaf++,
   });
   listener.start();
   onTestFinished(() => listener.stop());
@@ -192,7 +192,7 @@ describe("a connection of the pool that is swallowed without a word", () => {
   it("is given up when its answer does not come, and another takes its place", async () => {
     const proxy = await startProxy(server.url());
     const pool = new pg.Pool({ connectionString: proxy.url, max: 1 });
-    const db = new Db(pool, "the proxy", { answerMs: 200 });
+    const db = new Db(pool, "the proxy", { timeoutMs: 200 });
     onTestFinished(() => db.end());
     const ask = { name: "one", text: qualify("SELECT 1") };
     expect(await db.run(ask, [])).toEqual([[1]]);

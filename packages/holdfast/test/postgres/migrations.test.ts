@@ -164,7 +164,7 @@ describe("a transaction that somebody left open", () => {
     const { rows } = await client.query("SELECT pg_backend_pid() AS pid");
     return { pid: (rows[0] as { pid: number }).pid, end: () => client.end() };
   }
-  const waits = { table: 100, turn: 10_000 };
+  const waits = { table: 100, migration: 10_000 };
 
   it("does not hold up workers behind a migration, which gives up and names the session", async () => {
     const { schema, settings, address, db } = scene();
@@ -243,6 +243,17 @@ describe("migration 7", () => {
     onTestFinished(() => store.close());
     expect(await insertAll(store, [newJob({ unique: key("once") })])).toMatchObject([{ status: "duplicate" }]);
   });
+});
+
+it("the reason of a manual run is renamed", async () => {
+  const { schema, settings, db } = scene();
+  await migrate(db, settings, { migrations: MIGRATIONS.slice(0, 6) });
+  await server.query(
+    `INSERT INTO ${schema}.slots (schedule, fired, slot, reason, at) VALUES ('s', true, 1, 'by hand', 1), ('s', true, 2, 'late', 2)`,
+  );
+  await migrate(db, settings);
+  const { rows } = await server.query(`SELECT reason FROM ${schema}.slots ORDER BY slot`);
+  expect(rows).toEqual([{ reason: "manual" }, { reason: "late" }]);
 });
 
 describe("undoMigrations", () => {

@@ -1,6 +1,6 @@
 import { postgres } from "holdfast/postgres";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { refuseUnfit } from "#src/stores/postgres/connection/server-check.js";
+import { checkServer } from "#src/stores/postgres/connection/server-check.js";
 import { newJob } from "#src/testing/exercise-store/builders.js";
 import { startChild } from "../sqlite/child.js";
 import { copyOfThePackage, folderWithout, refusalIn } from "../without-driver.js";
@@ -54,11 +54,11 @@ describe("a server that Holdfast cannot work on is refused in one sentence", () 
     ["an encoding that cannot hold every text", 180_000, "LATIN1", /LATIN1, .*ENCODING 'UTF8'/],
   ])("%s", async (_what, version, encoding, message) => {
     const refusal = { code: "STORE_UNREADABLE", message: expect.stringMatching(message) };
-    await expect(refuseUnfit(answering(version, encoding), "there")).rejects.toMatchObject(refusal);
+    await expect(checkServer(answering(version, encoding), "there")).rejects.toMatchObject(refusal);
   });
 
   it.each(["UTF8", "SQL_ASCII"])("%s will do", async (encoding) => {
-    await refuseUnfit(answering(150_000, encoding), "there");
+    await checkServer(answering(150_000, encoding), "there");
   });
 });
 

@@ -11,7 +11,7 @@ import { queryOperations } from "#src/stores/postgres/jobs/queries.js";
 import { scheduleOperations } from "#src/stores/postgres/schedules.js";
 import type { Sql } from "#src/stores/postgres/connection/sql.js";
 import { tokenOperations } from "#src/stores/postgres/tokens.js";
-import { upkeepOperations } from "#src/stores/postgres/jobs/maintenance.js";
+import { maintenanceOperations } from "#src/stores/postgres/jobs/maintenance.js";
 import type { JobFilter } from "#src/store.js";
 import { openScene } from "./scene.js";
 import { postgresServer } from "./server.js";
@@ -93,9 +93,15 @@ async function plainTexts(s: string): Promise<string[]> {
     },
   };
   const inserts = insertOperations(sql);
-  claimOperation(sql, { isThere: true });
+  claimOperation(sql, { exists: true });
   laneKeeper(sql, {} as Db);
-  for (const operations of [upkeepOperations, leaseOperations, changeOperations, auditOperations, tokenOperations]) {
+  for (const operations of [
+    maintenanceOperations,
+    leaseOperations,
+    changeOperations,
+    auditOperations,
+    tokenOperations,
+  ]) {
     operations(sql);
   }
   const queries = queryOperations(sql);

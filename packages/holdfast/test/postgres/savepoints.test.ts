@@ -22,9 +22,9 @@ describe("a statement behind a savepoint that gets no answer in time", () => {
   it("fails its transaction of ours at once, and leaves the pool a connection that works", async () => {
     const pool = server.pool({ max: 1 });
     onTestFinished(() => pool.end());
-    const db = new Db(pool, "here", { answerMs: ANSWER_MS });
+    const db = new Db(pool, "here", { timeoutMs: ANSWER_MS });
     const waiting = await waitingStatement();
-    const given = db.transaction((runner) => insideOf(runner).apart((apart) => apart.run(waiting, [])));
+    const given = db.transaction((runner) => insideOf(runner).isolated((isolated) => isolated.run(waiting, [])));
     await expect(given).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
     expect(await db.run({ name: "works", text: qualify("SELECT 'yes'") }, [])).toEqual([["yes"]]);
   });
@@ -66,11 +66,13 @@ describe("savepoints of our own transactions", () => {
       },
       release() {},
     };
-    const db = new Db({ ...client, connect: async () => client, end: async () => {} }, "here", { answerMs: ANSWER_MS });
+    const db = new Db({ ...client, connect: async () => client, end: async () => {} }, "here", {
+      timeoutMs: ANSWER_MS,
+    });
     await db.transaction(async (runner) => {
       const inside = insideOf(runner);
-      await inside.apart(async () => {});
-      await inside.apart((apart) => apart.run({ name: "no", text: qualify("SELECT no") }, [])).catch(() => {});
+      await inside.isolated(async () => {});
+      await inside.isolated((isolated) => isolated.run({ name: "no", text: qualify("SELECT no") }, [])).catch(() => {});
     });
     expect(asked.map(([text]) => text.split(" ")[0])).toEqual([
       "BEGIN",

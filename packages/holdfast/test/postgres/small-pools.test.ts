@@ -4,7 +4,7 @@ import type pg from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import type { PgClient } from "#src/stores/postgres/connection/db.js";
-import { Lending } from "#src/stores/postgres/connection/connection-lease.js";
+import { ConnectionLender } from "#src/stores/postgres/connection/connection-lease.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { addressOf, openClient, openStore, ownSchema } from "./scene.js";
 import { postgresServer } from "./server.js";
@@ -120,7 +120,7 @@ it("a server that refuses one more connection is not asked again for a while: wh
     refusals++;
     throw Object.assign(new Error("sorry, too many clients already"), { code: "53300" });
   };
-  const lending = new Lending({ connect, end: async () => {}, query: async () => ({ rows: [] }) });
+  const lending = new ConnectionLender({ connect, end: async () => {}, query: async () => ({ rows: [] }) });
   const work = (): Promise<void> => lending.using(() => new Promise((resolve) => void setImmediate(resolve)));
   await Promise.all(Array.from({ length: 10 }, work));
   expect(refusals).toBeLessThanOrEqual(8);

@@ -2,7 +2,7 @@ import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { Db } from "#src/stores/postgres/connection/db.js";
 import { sqlFor } from "#src/stores/postgres/connection/sql.js";
 import { TypesIndex } from "#src/stores/postgres/schema/types-index.js";
-import { upkeepOperations } from "#src/stores/postgres/jobs/maintenance.js";
+import { maintenanceOperations } from "#src/stores/postgres/jobs/maintenance.js";
 import { claim, claimIds, newJob } from "#src/testing/exercise-store/builders.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { startProxy } from "./proxy.js";
@@ -71,10 +71,10 @@ it("in a full table claims go on while it is made, and closing does not wait for
 function processOf(
   { schema }: Scene,
   pool = server.pool({ max: 2, options: "-c deadlock_timeout=10ms" }),
-  answerMs = 30_000,
+  timeoutMs = 30_000,
 ): TypesIndex {
   const sql = sqlFor(`"${schema}"`, "text");
-  const index = new TypesIndex(sql, new Db(pool, "the test", { owned: false, answerMs }), upkeepOperations(sql));
+  const index = new TypesIndex(sql, new Db(pool, "the test", { owned: false, timeoutMs }), maintenanceOperations(sql));
   onTestFinished(async () => {
     await index.stop();
     await pool.end();
@@ -119,10 +119,10 @@ describe("when several processes want it", () => {
     await holder.sql("COMMIT");
     await until("the index", async () => (await making(scene)) === 0);
     expect(await indexState(sql)).toBe(true);
-    await until("its maker to use it", () => processes.some(({ isThere }) => isThere));
+    await until("its maker to use it", () => processes.some(({ exists }) => exists));
     const later = processOf(scene);
     await later.ensure();
-    expect(later.isThere).toBe(true);
+    expect(later.exists).toBe(true);
   });
 
   it("none takes it for usable if its making met a deadlock", async () => {
@@ -150,7 +150,7 @@ describe("when several processes want it", () => {
     await until("nobody to make it", async () => (await making(scene)) === 0);
     await index.ensure();
     expect(await indexState(sql)).toBe(false);
-    expect(index.isThere).toBe(false);
+    expect(index.exists).toBe(false);
   });
 });
 
@@ -161,7 +161,7 @@ it("a process that may not make it leaves the turn to one that may", async () =>
   await processOf(scene, server.pool({ connectionString: address.replace(/\?.*/, "") })).ensure();
   const owner = processOf(scene);
   await owner.ensure();
-  await until("the index", () => owner.isThere);
+  await until("the index", () => owner.exists);
 });
 
 it("a claim does not wait for it on a connection that went silent", async () => {

@@ -141,7 +141,7 @@ it("a notification alone stops no job, whoever sent it: the store must say so to
   await Promise.all(begun.map(({ promise }) => promise));
   const channel = `holdfast_${new URL(address).searchParams.get("schema")}`;
   await server.query("SELECT pg_notify($1, $2)", [channel, `stranger cancel ${first.id}`]);
-  // Heard after the other, and by the same way.
+  // HintFilter after the other, and by the same way.
   const operator = await holdfast({ store: address, logger: false });
   onTestFinished(() => operator.close());
   await operator.cancel(second.id);

@@ -55,7 +55,8 @@ describe("a rare date", () => {
 
   it("a frequent date needs only one month", () => {
     const counted = counting();
-    const cron = readCron("*/7 5 * * *");
+    // No other test uses this pattern: the days of a pattern are cached for the whole process.
+    const cron = readCron("*/7 5 * 1-12 *");
     for (let at: number | null = FROM; at !== null && at < FROM + 20 * 86_400_000;) at = cron.next(at);
     expect(counted().croner).toBe(31);
   });

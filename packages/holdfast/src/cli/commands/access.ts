@@ -111,7 +111,7 @@ export const auditCommand: Command = command({
       description: "Only entries after this time: an ISO time or an age, e.g. 2h.",
     },
     before: { kind: "text", form: "past", placeholder: "time", description: "Only entries before this time." },
-    limit: { kind: "count", least: 1, most: 200, default: 50, description: "Maximum number of entries." },
+    limit: { kind: "count", min: 1, max: 200, default: 50, description: "Maximum number of entries." },
     cursor: { kind: "text", description: "Continue after the previous page." },
     ...CONNECTION_FLAGS,
   },

@@ -67,8 +67,8 @@ const list = command({
   summary: "List jobs, newest first.",
   flags: {
     ...FILTER,
-    limit: { kind: "count", least: 1, most: 200, default: 50, description: "Maximum number of jobs." },
-    offset: { kind: "count", least: 0, most: 10_000, description: "Skip this many jobs." },
+    limit: { kind: "count", min: 1, max: 200, default: 50, description: "Maximum number of jobs." },
+    offset: { kind: "count", min: 0, max: 10_000, description: "Skip this many jobs." },
     cursor: { kind: "text", description: "Continue after the previous page." },
     ...CONNECTION_FLAGS,
   },

@@ -25,7 +25,7 @@ export const processCommand: Command = command({
     poll: { kind: "switch", description: "Poll until stopped." },
     interval: {
       kind: "duration",
-      least: "100ms",
+      min: "100ms",
       bareMs: true,
       description: "Interval of --poll, e.g. 30s or 5000 (milliseconds). Default: 5s.",
     },

@@ -16,7 +16,7 @@ export const statsCommand: Command = command({
     watch: { kind: "switch", short: "w", description: "Refresh until Ctrl-C." },
     interval: {
       kind: "duration",
-      least: "100ms",
+      min: "100ms",
       bareMs: true,
       description: "Interval of --watch, e.g. 5s or 500 (milliseconds). Default: 2s.",
     },

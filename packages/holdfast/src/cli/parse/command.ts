@@ -128,7 +128,7 @@ export interface CommandDefinition<Of extends Flags, By extends Arguments> {
  *   name: "greet",
  *   summary: "Greet a user.",
  *   arguments: { name: { kind: "text", description: "The name of the user." } },
- *   flags: { times: { kind: "count", least: 1, most: 9, default: 1, description: "How often." } },
+ *   flags: { times: { kind: "count", min: 1, max: 9, default: 1, description: "How often." } },
  *   run({ output }, { args, flags }) {
  *     output.result({ name: args.name }, (page) => page.line(`Hello ${args.name}`.repeat(flags.times)));
  *   },
@@ -181,7 +181,7 @@ export function keyFlag<Name extends KeyName>(
   key: Name,
   more: { short?: string; placeholder?: string; description?: string; complete?: readonly string[] | "files" } = {},
 ): (typeof KEYS)[Name] & { readonly key: Name; readonly description: string } {
-  const { default: _default, says: description, ...kind } = keyOf(key);
+  const { default: _default, description, ...kind } = keyOf(key);
   return { ...kind, description, ...more, key } as unknown as (typeof KEYS)[Name] & {
     key: Name;
     description: string;

@@ -98,7 +98,7 @@ function valueOf(name: string, flag: Flag): string {
 function describeOption(of: Flag | Command["arguments"][string]): string {
   const more: string[] = [of.description];
   if (of.kind === "choice") more.push(`One of: ${of.choices.join(", ")}.`);
-  if (of.kind === "count" || of.kind === "number") more.push(`Range: ${of.least} to ${of.most}.`);
+  if (of.kind === "count" || of.kind === "number") more.push(`Range: ${of.min} to ${of.max}.`);
   if ("default" in of && of.default !== undefined && of.kind !== "switch")
     more.push(`Default: ${showDefault(of.default)}.`);
   // Arguments show this with `…`.

@@ -5,34 +5,34 @@ import type { EngineContext } from "../context.js";
 import type { JobEvent } from "../events/events.js";
 import { readFilter, type Filter } from "./filter.js";
 
-/** What a change of all jobs that match a filter can be watched and stopped by. */
+/** Options of a change of all jobs that match a filter. */
 export interface BulkOptions {
-  /** Stops between two chunks; what is changed stays changed. */
+  /** When aborted, the call stops after the current chunk and rejects. Jobs changed by then stay changed. */
   signal?: AbortSignal;
   /**
-   * Called after each chunk: how many jobs were examined, and how many of them changed. The next chunk waits for a promise that it
-   * returns. If it fails, so does the call; what is changed stays changed.
+   * Called after each chunk with how many jobs were examined and how many of them changed. If it returns a promise, the next chunk
+   * waits for it. If it fails, so does the call; jobs changed by then stay changed.
    */
   onProgress?: (progress: { examined: number; changed: number }) => unknown;
 }
 
-/** One job, some jobs, or all that match. */
+/** An id, several ids, or a filter. */
 export type Target = string | readonly string[] | Filter;
 
 const BULK_KEYS: ReadonlySet<string> = optionKeys<BulkOptions>({ signal: true, onProgress: true });
-// Jobs that one call to the store changes.
+// Jobs changed in one store call.
 const CHUNK = 200;
-// Side by side, and few enough to leave connections to others.
-const READ_AT_ONCE = 3;
+// Concurrent reads; few enough to leave connections for other calls.
+const CONCURRENT_READS = 3;
 
-interface Change<Answer> {
-  /** The answers that say that a job has changed. */
-  counted: readonly Answer[];
-  /** `listed`: the jobs of these ids, if they were found by a filter. */
-  apply: (ids: readonly string[], within: ChangeScope, listed: readonly JobEvent[]) => Promise<Answer[]>;
+interface Change<Result> {
+  /** The results that count as a change. */
+  counted: readonly Result[];
+  /** `listed`: the jobs of these ids, if a filter found them. */
+  apply: (ids: readonly string[], within: ChangeScope, listed: readonly JobEvent[]) => Promise<Result[]>;
 }
 
-/** Changes of jobs on request: one by one, or many in chunks. */
+/** `hf.cancel`, `hf.retry` and `hf.remove`: one job, or many in chunks. */
 export class Changes {
   readonly #open: () => EngineContext;
 
@@ -43,10 +43,10 @@ export class Changes {
   cancel(target: Target, scope: Scope, options?: BulkOptions): Promise<CancelResult | CancelResult[] | number> {
     const apply: Change<CancelResult>["apply"] = async (ids, within, listed) => {
       const engine = this.#open();
-      const answers = await engine.store.cancel(ids, within);
-      const changed = ids.filter((_, index) => answers[index] === "cancelled");
-      if (engine.events.hasListeners("cancelled")) await tellCancelled(engine, changed, listed);
-      return answers;
+      const results = await engine.store.cancel(ids, within);
+      const changed = ids.filter((_, index) => results[index] === "cancelled");
+      if (engine.events.hasListeners("cancelled")) await publishCancelled(engine, changed, listed);
+      return results;
     };
     return this.#change(target, scope, { counted: ["cancelled", "requested"], apply }, options);
   }
@@ -54,9 +54,9 @@ export class Changes {
   retry(target: Target, scope: Scope, options?: BulkOptions): Promise<RetryResult | RetryResult[] | number> {
     const apply = async (ids: readonly string[], within: ChangeScope): Promise<RetryResult[]> => {
       const { store, events } = this.#open();
-      const answers = await store.retry(ids, within);
-      for (const [index, id] of ids.entries()) if (answers[index] === "retried") events.emit("retried", { id });
-      return answers;
+      const results = await store.retry(ids, within);
+      for (const [index, id] of ids.entries()) if (results[index] === "retried") events.emit("retried", { id });
+      return results;
     };
     return this.#change(target, scope, { counted: ["retried"], apply }, options);
   }
@@ -64,40 +64,40 @@ export class Changes {
   remove(target: Target, scope: Scope, options?: BulkOptions): Promise<RemoveResult | RemoveResult[] | number> {
     const apply = async (ids: readonly string[], within: ChangeScope): Promise<RemoveResult[]> => {
       const { store, events } = this.#open();
-      const answers = await store.remove(ids, within);
-      for (const [index, id] of ids.entries()) if (answers[index] === "removed") events.emit("removed", { id });
-      return answers;
+      const results = await store.remove(ids, within);
+      for (const [index, id] of ids.entries()) if (results[index] === "removed") events.emit("removed", { id });
+      return results;
     };
     return this.#change(target, scope, { counted: ["removed"], apply }, options);
   }
 
-  async #change<Answer extends string>(
+  async #change<Result extends string>(
     target: Target,
     scope: Scope,
-    { counted, apply }: Change<Answer>,
+    { counted, apply }: Change<Result>,
     options: BulkOptions = {},
-  ): Promise<Answer | Answer[] | number> {
+  ): Promise<Result | Result[] | number> {
     this.#open();
-    if (typeof target === "string") return (await apply([readId(target)], scope, []))[0] as Answer;
-    if (isList(target)) {
+    if (typeof target === "string") return (await apply([readId(target)], scope, []))[0] as Result;
+    if (isArray(target)) {
       const ids = target.map((id) => readId(id));
-      const answers: Answer[] = [];
+      const results: Result[] = [];
       for (let from = 0; from < ids.length; from += CHUNK) {
-        answers.push(...(await apply(ids.slice(from, from + CHUNK), scope, [])));
+        results.push(...(await apply(ids.slice(from, from + CHUNK), scope, [])));
       }
-      return answers;
+      return results;
     }
-    refuseUnknown(options, BULK_KEYS, "a change of many");
+    refuseUnknown(options, BULK_KEYS, "a bulk change");
     const progress = { examined: 0, changed: 0 };
     const filter = readFilter(target);
-    // Who deletes what is dead does not delete what was retried since it was listed.
+    // The state is checked again with the change: a job that was retried since it was listed must not be deleted as dead.
     const within = { ...scope, states: filter.states };
     for await (const jobs of this.#matching(filter)) {
       options.signal?.throwIfAborted();
       const ids = jobs.map(({ id }) => id);
-      const answers = await apply(ids, within, jobs);
+      const results = await apply(ids, within, jobs);
       progress.examined += ids.length;
-      progress.changed += answers.filter((answer) => counted.includes(answer)).length;
+      progress.changed += results.filter((result) => counted.includes(result)).length;
       await options.onProgress?.({ ...progress });
     }
     return progress.changed;
@@ -114,24 +114,24 @@ export class Changes {
 }
 
 /**
- * What the event tells beside the id was listed with the jobs, or is read now. By then they are cancelled, and nothing that
- * goes wrong here may say otherwise: an event that cannot be told is left out.
+ * Emits `cancelled` events. Type and queue come from the list, or are read now. The jobs are already cancelled, so an error here
+ * must not fail the call: the events are then left out.
  */
-async function tellCancelled(
+async function publishCancelled(
   { store, events, logger }: EngineContext,
   ids: readonly string[],
   listed: readonly JobEvent[],
 ): Promise<void> {
   const known = new Map(listed.map((job) => [job.id, job]));
-  for (let from = 0; from < ids.length; from += READ_AT_ONCE) {
-    const some = ids.slice(from, from + READ_AT_ONCE);
+  for (let from = 0; from < ids.length; from += CONCURRENT_READS) {
+    const some = ids.slice(from, from + CONCURRENT_READS);
     let jobs: (JobEvent | null)[];
     try {
       jobs = await Promise.all(some.map(async (id) => known.get(id) ?? (await store.get(id))));
     } catch (error) {
       logger.warn(
         { jobs: ids.length - from, error },
-        "jobs were cancelled, and no event tells of them: reading them failed",
+        "jobs were cancelled, but their events were not emitted: reading them failed",
       );
       return;
     }
@@ -141,6 +141,6 @@ async function tellCancelled(
   }
 }
 
-function isList(target: readonly string[] | Filter): target is readonly string[] {
+function isArray(target: readonly string[] | Filter): target is readonly string[] {
   return Array.isArray(target);
 }

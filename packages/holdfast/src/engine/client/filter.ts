@@ -6,25 +6,25 @@ import { optionKeys, readCount, readName, readQueue, refuseUnknown, show } from 
 import { isState, STATE_NAMES, type State } from "../../job/state.js";
 import type { JobFilter, PageRequest } from "../../store.js";
 
-/** Which jobs: every condition given must hold; a list means any of them. */
+/** Which jobs: all given conditions must match; an array matches any of its values. */
 export interface Filter {
   state?: State | readonly State[];
   type?: string | JobType | readonly (string | JobType)[];
   queue?: string | readonly string[];
   user?: string;
   tag?: string;
-  /** Jobs that this schedule made. */
+  /** Jobs of this schedule. */
   schedule?: string;
   createdAfter?: Date | number | string;
   createdBefore?: Date | number | string;
 }
 
 export interface ListOptions extends Filter {
-  /** Jobs a page, 1 to 1000. Default 50. */
+  /** Jobs per page, 1 to 1000. Default 50. */
   limit?: number;
-  /** Where the page before ended: its `cursor`. */
+  /** The `cursor` of the previous page. */
   cursor?: string | null;
-  /** False: without inputs and outputs, which are then `null` and not even read. Default true. */
+  /** False: inputs and outputs are not read and are `null`. Default true. */
   payloads?: boolean;
 }
 
@@ -46,11 +46,11 @@ const LIST_KEYS: ReadonlySet<string> = new Set([
 export function readFilter(filter: Filter): JobFilter {
   refuseUnknown(filter, FILTER_KEYS, "a filter");
   if (Object.keys(filter).length === 0) {
-    throw new InvalidOptionError("filter", 'names no condition; to mean many jobs, say which, e.g. { state: "dead" }');
+    throw new InvalidOptionError("filter", 'must contain at least one condition, e.g. { state: "dead" }');
   }
-  // This filter says what to cancel or delete: a value that went missing on its way here must not mean "all".
+  // The filter selects jobs to cancel or delete: a value that is undefined by mistake must not match all jobs.
   for (const [field, value] of Object.entries(filter)) {
-    if (value === undefined) throw new InvalidOptionError(field, "is undefined; leave it out if every job shall match");
+    if (value === undefined) throw new InvalidOptionError(field, "is undefined; leave it out to match every job");
   }
   return readConditions(filter);
 }
@@ -59,7 +59,7 @@ export function readListOptions(options: ListOptions): { filter: JobFilter; page
   refuseUnknown(options, LIST_KEYS, "list");
   const { limit = 50, cursor = null, payloads = true } = options;
   if (cursor !== null && (typeof cursor !== "string" || !/^[\w-]{1,400}$/.test(cursor))) {
-    throw new InvalidOptionError("cursor", "is not a cursor that list gave");
+    throw new InvalidOptionError("cursor", "is not a cursor that list() returned");
   }
   if (typeof payloads !== "boolean")
     throw new InvalidOptionError("payloads", `${show(payloads)} is neither true nor false`);
@@ -69,14 +69,14 @@ export function readListOptions(options: ListOptions): { filter: JobFilter; page
 
 function readConditions(filter: Filter): JobFilter {
   const read: JobFilter = {};
-  if (filter.state !== undefined) read.states = list(filter.state).map(readState);
+  if (filter.state !== undefined) read.states = toArray(filter.state).map(readState);
   if (filter.type !== undefined) {
     const types = Array.isArray(filter.type)
       ? (filter.type as readonly (string | JobType)[])
       : [filter.type as string | JobType];
     read.types = types.map((type) => readName(typeof type === "object" ? type?.type : type, "type", LIMITS.typeLength));
   }
-  if (filter.queue !== undefined) read.queues = list(filter.queue).map((queue) => readQueue(queue));
+  if (filter.queue !== undefined) read.queues = toArray(filter.queue).map((queue) => readQueue(queue));
   if (filter.user !== undefined) read.user = readName(filter.user, "user", LIMITS.userLength);
   if (filter.tag !== undefined) read.tag = readName(filter.tag, "tag", LIMITS.tagLength);
   if (filter.schedule !== undefined) read.schedule = readName(filter.schedule, "schedule", LIMITS.scheduleLength);
@@ -85,7 +85,7 @@ function readConditions(filter: Filter): JobFilter {
   return read;
 }
 
-function list<Item>(value: Item | readonly Item[]): readonly Item[] {
+function toArray<Item>(value: Item | readonly Item[]): readonly Item[] {
   return Array.isArray(value) ? (value as readonly Item[]) : [value as Item];
 }
 

@@ -7,12 +7,12 @@ import type { ScheduleSlot, StoredWorker, StoredJob } from "../../store.js";
 import { givenKey } from "../enqueue/unique.js";
 import { readCarrier } from "../events/telemetry.js";
 
-/** What stands for a payload that is nested too deep to be shown. */
+/** Shown in place of a payload that is nested too deep. */
 const TOO_DEEP = `(not shown: nested deeper than ${LIMITS.payloadDepth} levels)`;
 
 /**
- * A payload that was damaged in the database reads as null: the rest of the record is still worth showing. So it is beside one
- * that is nested deeper than any that Holdfast takes, which few programs could write as JSON again.
+ * Parses a stored payload without throwing, so that the job can still be shown: a damaged one is null. One that is nested deeper
+ * than Holdfast accepts is replaced by a note, because few programs could serialize it again.
  */
 export function readable(text: string | null): unknown {
   try {
@@ -23,12 +23,12 @@ export function readable(text: string | null): unknown {
   }
 }
 
-/** The slot a job was made for, as people read it. */
+/** The slot of a job, with its time as a `Date`. */
 export function readSlot(stored: ScheduleSlot | null): ScheduledSlot | null {
   return stored === null ? null : { name: stored.name, slot: dateOf(stored.slot) };
 }
 
-/** A stored record as people read it: dates for times, values for JSON. */
+/** A stored record as callers see it: times as dates, JSON as values. */
 export function readJob(stored: StoredJob): Job {
   return {
     id: stored.id,
@@ -69,15 +69,15 @@ export function readJob(stored: StoredJob): Job {
   };
 }
 
-/** Attempts of earlier versions have neither cause nor data. */
+/** Attempts stored by earlier versions have neither cause nor data. */
 function readError({ message, code, stack, cause, data }: ErrorRecord): AttemptError {
   return { message, code, stack, cause: cause == null ? null : readError(cause), data: data ?? null };
 }
 
-/** A worker as people read it. */
+/** A worker, as `hf.workers()` returns it. */
 export interface WorkerStatus extends Omit<StoredWorker, "startedAt" | "seenAt"> {
   startedAt: Date;
-  /** When it was last heard of. */
+  /** Time of its last heartbeat. */
   seenAt: Date;
 }
 

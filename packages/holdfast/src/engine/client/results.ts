@@ -17,7 +17,7 @@ import type { Scope, StoredJob } from "../../store.js";
 import type { EngineContext } from "../context.js";
 
 export interface ResultOptions {
-  /** Give up after this long. Default: wait for ever. */
+  /** Throw `WaitTimeoutError` after this long. Default: wait forever. */
   timeout?: Duration;
   signal?: AbortSignal;
 }
@@ -45,40 +45,41 @@ interface Waiter {
   scope: Scope;
   resolve(output: unknown): void;
   reject(error: unknown): void;
-  /** Monotonic time since which the job is seen to be due, or since which workers were last looked for. */
+  /** Monotonic time since which the job has been due, or of the last check for workers. */
   dueSince: number | null;
 }
 
-// A job that is due for so long and nobody takes makes us look whether there is a worker at all.
-const UNTAKEN_MS = 5_000;
-const FEW = 16;
-const SHARED_LOOK_MS = 20;
-// Hints are about any job, and any login of a PostgreSQL may send some that are not true. After a few in a row that were for
-// nothing there is a rest of so many times what a look took: hints cost a tenth of the time at most.
-const FREE_LOOKS = 3;
-const REST_PER_LOOK = 9;
-const SHORTEST_REST_MS = 10;
-const LONGEST_REST_MS = 1_000;
+// If a job has been due for this long without being claimed, it is checked whether a worker serves its queue.
+const UNCLAIMED_MS = 5_000;
+// With more waiters than this, a hint leads to a poll only after a short delay, shared by all hints meanwhile.
+const MAX_IMMEDIATE_WAITERS = 16;
+const SHARED_POLL_DELAY_MS = 20;
+// A "finished" hint can be about any job, and any PostgreSQL role can send false ones. After a few polls in a row that found
+// nothing, the next poll is delayed by a multiple of the time the last one took: hints cost at most a tenth of the time.
+const FREE_POLLS = 3;
+const PAUSE_PER_POLL = 9;
+const MIN_PAUSE_MS = 10;
+const MAX_PAUSE_MS = 1_000;
 
-/** `hf.result`: waits for jobs to end. Listens and polls only while someone waits. */
+/** `hf.result`: waits for jobs to finish. Subscribes and polls only while there are waiters. */
 export class Results {
   readonly #engine: EngineContext;
   readonly #waiters = new Set<Waiter>();
-  #unlisten: (() => void) | null = null;
-  #timer: Timer | null = null;
-  #soon: Timer | null = null;
-  #looking = false;
-  #lookAgain = false;
-  /** Looks in a row that hints led to, and that were for nothing. */
-  #inVain = 0;
-  #restMs = 0;
+  #unsubscribe: (() => void) | null = null;
+  #pollTimer: Timer | null = null;
+  #hintTimer: Timer | null = null;
+  #polling = false;
+  #pollAgain = false;
+  /** Polls in a row that followed a hint and found nothing. */
+  #futilePolls = 0;
+  #pauseMs = 0;
   #warned = false;
 
   constructor(engine: EngineContext) {
     this.#engine = engine;
   }
 
-  /** With `type` given, a job of another type is refused: its output would pass for what it is not. */
+  /** With `type`, waiting for a job of another type fails: its output would have the wrong type. */
   async wait(id: string, scope: Scope, options: ResultOptions, type: string | null): Promise<unknown> {
     options.signal?.throwIfAborted();
     const timeoutMs = options.timeout === undefined ? null : durationMs(options.timeout, "timeout");
@@ -89,7 +90,7 @@ export class Results {
       return await new Promise((resolve, reject) => {
         waiter = { id, type, scope, resolve, reject, dueSince: null };
         if (timeoutMs !== null) {
-          timer = this.#engine.clock.after(timeoutMs, () => void this.#giveUp(waiter, timeoutMs));
+          timer = this.#engine.clock.after(timeoutMs, () => void this.#timeOut(waiter, timeoutMs));
         }
         onAbort = (): void => reject(options.signal?.reason);
         options.signal?.addEventListener("abort", onAbort);
@@ -102,120 +103,120 @@ export class Results {
     }
   }
 
-  /** Says where the job stands: "not finished" alone sends people looking in the wrong place. */
-  async #giveUp(waiter: Waiter | null, timeoutMs: number): Promise<void> {
+  /** The error names the job's state: "not finished" alone does not help to find the cause. */
+  async #timeOut(waiter: Waiter | null, timeoutMs: number): Promise<void> {
     if (waiter === null) return;
     const job = await this.#engine.store.get(waiter.id, waiter.scope).catch(() => null);
     const error = job?.error === null || job?.error === undefined ? "" : ` (${job.error.message})`;
-    const stands = job === null ? "" : `; it is ${job.state}${error}`;
-    waiter.reject(new WaitTimeoutError(`job ${waiter.id} has not finished within ${timeoutMs} ms${stands}`));
+    const state = job === null ? "" : `; it is ${job.state}${error}`;
+    waiter.reject(new WaitTimeoutError(`job ${waiter.id} has not finished within ${timeoutMs} ms${state}`));
   }
 
   close(): void {
-    const error = new ClosedError("the client was closed while waiting for a result", "ask again from a new one");
+    const error = new ClosedError("the client was closed while waiting for a result", "call result() of a new client");
     for (const waiter of this.#waiters) waiter.reject(error);
   }
 
   #add(waiter: Waiter): void {
     this.#waiters.add(waiter);
-    this.#unlisten ??= this.#engine.store.listen((hint) => {
-      if (hint.kind === "finished") this.#lookSoon();
+    this.#unsubscribe ??= this.#engine.store.listen((hint) => {
+      if (hint.kind === "finished") this.#onHint();
     });
-    this.#poll();
-    void this.#look();
+    this.#schedulePoll();
+    void this.#poll();
   }
 
   #remove(waiter: Waiter): void {
     this.#waiters.delete(waiter);
     if (this.#waiters.size > 0) return;
-    this.#unlisten?.();
-    this.#unlisten = null;
-    this.#timer?.cancel();
-    this.#timer = null;
-    this.#soon?.cancel();
-    this.#soon = null;
+    this.#unsubscribe?.();
+    this.#unsubscribe = null;
+    this.#pollTimer?.cancel();
+    this.#pollTimer = null;
+    this.#hintTimer?.cancel();
+    this.#hintTimer = null;
   }
 
-  #poll(): void {
-    this.#timer ??= this.#engine.clock.after(DEFAULTS.pollMs, () => {
-      this.#timer = null;
+  #schedulePoll(): void {
+    this.#pollTimer ??= this.#engine.clock.after(DEFAULTS.pollMs, () => {
+      this.#pollTimer = null;
       if (this.#waiters.size === 0) return;
-      this.#poll();
-      void this.#look();
+      this.#schedulePoll();
+      void this.#poll();
     });
   }
 
-  /** Few waiters are served at once; many share a look now and then, or every hint would cost a read for each. */
-  #lookSoon(): void {
-    if (this.#looking) {
-      this.#lookAgain = true;
+  /** A job has finished. With few waiters this polls immediately; with many, hints share a poll, which reads a job per waiter. */
+  #onHint(): void {
+    if (this.#polling) {
+      this.#pollAgain = true;
       return;
     }
-    const inMs = Math.max(this.#restMs, this.#waiters.size <= FEW ? 0 : SHARED_LOOK_MS);
-    if (inMs === 0) void this.#lookByHint();
+    const inMs = Math.max(this.#pauseMs, this.#waiters.size <= MAX_IMMEDIATE_WAITERS ? 0 : SHARED_POLL_DELAY_MS);
+    if (inMs === 0) void this.#pollAfterHint();
     else {
-      this.#soon ??= this.#engine.clock.after(inMs, () => {
-        this.#soon = null;
-        void this.#lookByHint();
+      this.#hintTimer ??= this.#engine.clock.after(inMs, () => {
+        this.#hintTimer = null;
+        void this.#pollAfterHint();
       });
     }
   }
 
-  async #lookByHint(): Promise<void> {
-    const begun = performance.now();
-    this.#inVain++;
-    await this.#look();
-    const restMs = REST_PER_LOOK * Math.round(performance.now() - begun);
-    const isFree = this.#inVain <= FREE_LOOKS;
-    this.#restMs = isFree ? 0 : Math.min(LONGEST_REST_MS, Math.max(SHORTEST_REST_MS, restMs));
+  async #pollAfterHint(): Promise<void> {
+    const startedAt = performance.now();
+    this.#futilePolls++;
+    await this.#poll();
+    const pauseMs = PAUSE_PER_POLL * Math.round(performance.now() - startedAt);
+    const isFree = this.#futilePolls <= FREE_POLLS;
+    this.#pauseMs = isFree ? 0 : Math.min(MAX_PAUSE_MS, Math.max(MIN_PAUSE_MS, pauseMs));
   }
 
-  /** Looks at every awaited job; one look at a time, however many hints arrive. */
-  async #look(): Promise<void> {
-    if (this.#looking) {
-      this.#lookAgain = true;
+  /** Reads every awaited job. One poll runs at a time, however many hints arrive. */
+  async #poll(): Promise<void> {
+    if (this.#polling) {
+      this.#pollAgain = true;
       return;
     }
-    this.#looking = true;
-    this.#lookAgain = false;
-    await Promise.all([...this.#waiters].map((waiter) => this.#lookAt(waiter)));
-    this.#looking = false;
-    if (this.#lookAgain && this.#waiters.size > 0) this.#lookSoon();
+    this.#polling = true;
+    this.#pollAgain = false;
+    await Promise.all([...this.#waiters].map((waiter) => this.#check(waiter)));
+    this.#polling = false;
+    if (this.#pollAgain && this.#waiters.size > 0) this.#onHint();
   }
 
-  async #lookAt(waiter: Waiter): Promise<void> {
+  async #check(waiter: Waiter): Promise<void> {
     try {
       const job = await this.#engine.store.get(waiter.id, waiter.scope);
       if (job === null) waiter.reject(new JobNotFoundError(waiter.id));
       else if (waiter.type !== null && waiter.type !== job.type) {
         waiter.reject(new InvalidOptionError("type", `job ${job.id} is of type ${job.type}, not ${waiter.type}`));
       } else if (isFinished(job.state)) {
-        this.#inVain = 0;
-        conclude(waiter, job);
-      } else if (!this.#warned) await this.#warnIfUntaken(waiter, job);
+        this.#futilePolls = 0;
+        finish(waiter, job);
+      } else if (!this.#warned) await this.#warnIfUnclaimed(waiter, job);
     } catch (error) {
-      // Rights or tables that are missing do not come by waiting.
+      // Missing permissions or tables do not appear by waiting.
       if (error instanceof ClosedError || error instanceof StoreUnreadableError) waiter.reject(error);
       else this.#engine.events.emit("outage", { doing: "result", error });
     }
   }
 
-  /** A forgotten `hf.work()` would otherwise be silence for ever. Told once. */
-  async #warnIfUntaken(waiter: Waiter, job: StoredJob): Promise<void> {
+  /** Without this, a forgotten `hf.work()` would leave the caller waiting forever without a message. Logged once. */
+  async #warnIfUnclaimed(waiter: Waiter, job: StoredJob): Promise<void> {
     const { clock, store, logger } = this.#engine;
     if (job.dueAt === null || job.dueAt > clock.now()) {
       waiter.dueSince = null;
       return;
     }
     waiter.dueSince ??= clock.monotonic();
-    if (clock.monotonic() - waiter.dueSince < UNTAKEN_MS) return;
+    if (clock.monotonic() - waiter.dueSince < UNCLAIMED_MS) return;
     waiter.dueSince = clock.monotonic();
     const workers = await store.workers().catch(() => null);
     const now = clock.now();
-    const isTaken = workers?.some(
+    const isServed = workers?.some(
       (worker) => isLive(worker, now) && (worker.queues === null || worker.queues.includes(job.queue)),
     );
-    if (this.#warned || isTaken !== false) return;
+    if (this.#warned || isServed !== false) return;
     this.#warned = true;
     logger.warn(
       { type: job.type, queue: job.queue },
@@ -224,7 +225,7 @@ export class Results {
   }
 }
 
-function conclude(waiter: Waiter, job: StoredJob): void {
+function finish(waiter: Waiter, job: StoredJob): void {
   if (job.state === "completed") waiter.resolve(job.output === null ? null : fromJson(job.output));
   else
     waiter.reject(

@@ -6,19 +6,19 @@ export interface Stats {
   states: Record<State, number>;
   queues: Record<string, Record<State, number>>;
   types: Record<string, Record<State, number>>;
-  /** Jobs by queue, type and state; combinations without jobs are left out. */
+  /** Jobs by queue, type and state, without combinations that have no jobs. */
   counts: readonly { queue: string; type: string; state: State; count: number }[];
-  /** How long the job that has been due longest has waited; null if none is due. */
+  /** How long the oldest due job has been due; null if none is due. */
   oldestDueMs: number | null;
-  /** Jobs that ended in the last minute. */
+  /** Jobs that finished in the last minute. */
   lastMinute: Record<FinishedState, number>;
-  /** Jobs completed a second, over the last minute. */
+  /** Jobs completed per second, over the last minute. */
   completedPerSecond: number;
 }
 
 export function readStats(stored: StoreStats): Stats {
   const states = noJobs();
-  // Names come from callers: on a plain object "__proto__" or "constructor" would reach what all objects share.
+  // Maps, not objects: names come from callers, and "__proto__" would reach the prototype of all objects.
   const queues = new Map<string, Record<State, number>>();
   const types = new Map<string, Record<State, number>>();
   for (const { queue, type, state, count } of stored.counts) {
@@ -37,7 +37,7 @@ export function readStats(stored: StoreStats): Stats {
   };
 }
 
-/** A store knows queues by what waits in them, and forgets those in which all is finished; its counts still have them. */
+/** Adds queues in which all jobs are finished: a store lists only queues with unfinished jobs, but its counts contain all. */
 export function withFinished(known: readonly QueueRecord[], counts: StoreStats["counts"]): QueueRecord[] {
   const others = new Set(counts.map(({ queue }) => queue));
   for (const { queue } of known) others.delete(queue);

@@ -7,7 +7,7 @@ import { readMaxAttempts } from "../../job/retry.js";
 import type { NewJob } from "../../store.js";
 import { readUnique, type UniqueOptions } from "./unique.js";
 
-/** What `enqueue` takes besides the job type and its input. */
+/** Options of `enqueue`. */
 export interface EnqueueOptions {
   /** Run no earlier than this long from now. */
   delay?: Duration;
@@ -17,23 +17,23 @@ export interface EnqueueOptions {
   priority?: number;
   queue?: string;
   /**
-   * A key that at most one job has, in a scope (default `live`: until that job is finished). With `user` the key is that
-   * user's own: another user's job may have the same.
+   * A key that at most one job can hold, within a scope (default `live`: until that job is finished). With `user` the key is
+   * unique per user.
    */
   unique?: string | UniqueOptions;
   /** The user the job belongs to; see `hf.forUser`. */
   user?: string;
-  /** A job not begun by then goes dead instead. */
+  /** The job is dead-lettered if it has not started by then. */
   expiresAt?: Date | number | string;
   maxAttempts?: number;
   tags?: readonly string[];
-  /** A UUID of your own: repeating the enqueue with it creates nothing twice. */
+  /** Your own UUID: if the enqueue is repeated with it, the job is stored once. */
   id?: string;
   /** Your own open transaction: the job exists if and only if it commits. */
   tx?: unknown;
 }
 
-/** What a job type contributes where the options are silent. */
+/** What a job type sets for options that are left out. */
 export interface EnqueueDefaults {
   type: string;
   queue: string;
@@ -57,7 +57,7 @@ const ENQUEUE_KEYS: ReadonlySet<string> = optionKeys<EnqueueOptions>({
   tx: true,
 });
 
-/** Checks the options and gives the record for the store. */
+/** Checks the options and returns the record for the store. */
 export function readNewJob(
   defaults: EnqueueDefaults,
   input: string,
@@ -67,7 +67,7 @@ export function readNewJob(
 ): NewJob {
   refuseUnknown(options, ENQUEUE_KEYS, "enqueue");
   if (options.delay !== undefined && options.runAt !== undefined) {
-    throw new InvalidOptionError("delay", "give either delay or runAt, not both");
+    throw new InvalidOptionError("delay", "cannot be combined with runAt; pass one of them");
   }
   const delayMs = options.delay === undefined ? 0 : durationMs(options.delay, "delay");
   const runAt = options.runAt === undefined ? null : instantMs(options.runAt, "runAt");
@@ -90,14 +90,14 @@ export function readNewJob(
 }
 
 function readExpiry(defaults: EnqueueDefaults, options: EnqueueOptions, now: number, dueAt: number): number | null {
-  // Counted from when the job may run: a delay must not eat up its time.
+  // Counted from the due time: a delay must not shorten the time in which the job can start.
   if (options.expiresAt === undefined) {
     if (defaults.expiresAfterMs === null) return null;
     return Math.min(Math.max(now, dueAt) + defaults.expiresAfterMs, LAST_INSTANT_MS);
   }
   const expiresAt = instantMs(options.expiresAt, "expiresAt");
   if (expiresAt <= now)
-    throw new InvalidOptionError("expiresAt", `${new Date(expiresAt).toISOString()} has passed; use a time to come`);
-  if (expiresAt <= dueAt) throw new InvalidOptionError("expiresAt", "is before the job may run; it could never do so");
+    throw new InvalidOptionError("expiresAt", `${new Date(expiresAt).toISOString()} is in the past`);
+  if (expiresAt <= dueAt) throw new InvalidOptionError("expiresAt", "is before the job is due, so it could never run");
   return expiresAt;
 }

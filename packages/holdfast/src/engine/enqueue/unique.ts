@@ -9,26 +9,27 @@ import { IN_PERIOD, OF_USER } from "../../job/unique-key.js";
 
 export interface UniqueOptions {
   key: string;
-  /** How long the key is held: until the first claim, until finished (default), for a period, or for good. */
+  /** How long the key is held: until the first claim, until the job is finished (default), for a period, or forever. */
   scope?: "waiting" | "live" | "forever" | { period: Duration } | CalendarScope;
-  /** `keep` answers the job that holds the key, `replace` rewrites it if it waits, `reject` throws. */
+  /** `keep` returns the job that holds the key, `replace` updates it if it is waiting, `reject` throws. */
   onConflict?: "keep" | "replace" | "reject";
 }
 
-/** One job in each hour, day, week (from Monday on), month or year, as the clocks of a zone show them. */
+/** One job in each hour, day, week (starting on Monday), month or year of a time zone. */
 export interface CalendarScope {
   calendar: CalendarUnit;
-  /** An IANA time zone. Left out: UTC. */
+  /** An IANA time zone. Default: UTC. */
   zone?: string;
 }
 
 const UNIQUE_KEYS: ReadonlySet<string> = optionKeys<UniqueOptions>({ key: true, scope: true, onConflict: true });
 const PERIOD_KEYS: ReadonlySet<string> = optionKeys<{ period: Duration }>({ period: true });
 const CALENDAR_KEYS: ReadonlySet<string> = optionKeys<CalendarScope>({ calendar: true, zone: true });
-// A process whose clock is behind still asks for a period that is over elsewhere. Covers a change of the clocks as well.
+// Keys are held a day longer than their period: a process whose clock is slow still enqueues for the previous period. This also
+// covers daylight saving changes.
 const AFTER_PERIOD_MS = 86_400_000;
 
-/** Checks the option `unique` and gives the key as the store keeps it. */
+/** Checks the option `unique` and returns the key as it is stored. */
 export function readUnique(unique: string | UniqueOptions, user: string | undefined, now: number): UniqueKey {
   const options: UniqueOptions = typeof unique === "string" ? { key: unique } : unique;
   refuseUnknownIn(options, UNIQUE_KEYS, "unique");
@@ -65,8 +66,8 @@ function readPeriod(scope: { period: Duration }): number {
 }
 
 /**
- * Each period has a key of its own, by this process's clock: where two clocks disagree about midnight, an enqueue for the new
- * day is never taken for one of the old.
+ * Each period has a separate key, by this process's clock: if two clocks disagree about midnight, an enqueue for the new day is
+ * never a duplicate of one for the old day.
  */
 function inPeriod(scope: CalendarScope, key: string, now: number): Pick<UniqueKey, "key" | "scope" | "periodMs"> {
   refuseUnknownIn(scope, CALENDAR_KEYS, "unique.scope");
@@ -86,22 +87,22 @@ function inPeriod(scope: CalendarScope, key: string, now: number): Pick<UniqueKe
   return { key: `${key}${IN_PERIOD}${name}`, scope: "period", periodMs: leftMs + AFTER_PERIOD_MS };
 }
 
-/** How long the job of a key must be kept for the key to be held as long as was asked. */
+/** How long the job must be stored for its key to be held for the whole period. */
 export function heldMs({ key, periodMs }: UniqueKey): number {
   return key.includes(IN_PERIOD) ? periodMs - AFTER_PERIOD_MS : periodMs;
 }
 
-/** A key belongs to its job's user: nobody can hold, or replace, what another user has. */
+/** Prefixed with the user: one user's jobs cannot hold or replace another user's key. */
 function storedKey(key: string, user: string | undefined): string {
   return user === undefined ? key : `${user}${OF_USER}${key}`;
 }
 
-/** The key that at most one live run of a schedule has. Nobody can be the user of no name, so nobody else can have it. */
+/** The key of a schedule's live run. It is the key of a user with an empty name, which no user can have. */
 export function scheduleKey(name: string): string {
   return `${OF_USER}schedule:${name}`;
 }
 
-/** The key as its enqueue gave it. */
+/** The key as it was passed to `enqueue`. */
 export function givenKey(stored: string): string {
   const [key = ""] = stored.slice(stored.indexOf(OF_USER) + 1).split(IN_PERIOD);
   return key;

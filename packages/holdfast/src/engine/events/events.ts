@@ -4,7 +4,7 @@ import { show } from "../../options.js";
 import type { FinishedState, State } from "../../job/state.js";
 import type { SlotReason } from "../../store.js";
 
-/** What every event about a job says. */
+/** Fields of every event about a job. */
 export interface JobEvent {
   id: string;
   type: string;
@@ -16,32 +16,32 @@ export interface LeaseEvent extends JobEvent {
 }
 
 /**
- * What `hf.on` can listen to. Events tell what this process did, once the store has confirmed it; for what other
- * processes do, ask the store (`hf.get`, `hf.list`, `hf.stats`).
+ * The events of `hf.on`. They report what this process did, once the store has confirmed it; for the work of other processes
+ * read the store (`hf.get`, `hf.list`, `hf.stats`).
  */
 export interface Events {
   enqueued: JobEvent & { replaced: boolean };
   claimed: LeaseEvent;
-  /** `waitMs`: from when the job was due until its handler began. A job that ends within a moment is never told as started. */
+  /** `waitMs`: from the due time until the handler started. Not emitted for jobs that end within about 20 ms. */
   started: LeaseEvent & { waitMs: number };
   progress: LeaseEvent & { fraction: number; note: string | null };
   /** A handler wrote a line to its job's log. */
   log: LeaseEvent & { line: string };
   completed: LeaseEvent & { output: unknown; durationMs: number; waitMs: number };
-  /** An attempt failed and will be tried again. */
+  /** An attempt failed and will be retried. */
   failed: LeaseEvent & { error: ErrorEvent; retryInMs: number; durationMs: number; waitMs: number };
-  /** A job was given up: attempts used, told not to retry, expired, or no handler. Both times are null if none ran now. */
+  /** A job is dead: no attempts left, `NotRetryable`, expired, or no handler. Both times are null if no handler ran. */
   dead: JobEvent & { attempt: number; error: ErrorEvent; durationMs: number | null; waitMs: number | null };
   cancelled: JobEvent;
-  /** Handed back for another worker. */
+  /** A job was released for another worker. */
   released: LeaseEvent;
   retried: { id: string };
   removed: { id: string };
-  /** A lease ran out under a handler or an outcome; the job is or will be with another worker. */
+  /** A lease expired before the outcome was recorded; another worker has claimed the job, or will. */
   lost: LeaseEvent;
-  /** A handler ignored its signal and was abandoned; its slot is free again. */
+  /** A handler ignored its abort signal and was abandoned; its capacity is free again. */
   stuck: LeaseEvent;
-  /** A lease that ran out was laid down, by maintenance or by claiming it again. */
+  /** An expired lease was reaped by maintenance, or its job was claimed again. */
   recovered: JobEvent & { to: State };
   /** A job passed its expiry before it could run; `dead` follows. */
   expired: JobEvent;
@@ -49,9 +49,9 @@ export interface Events {
   purged: { state: FinishedState; count: number };
   paused: { queue: string };
   resumed: { queue: string };
-  /** A slot of a schedule became a job. `reason` says that it is late or was run by hand; null if it is on time. */
+  /** A slot of a schedule became a job. `reason`: it is late or was run manually; null if it is on time. */
   fired: { schedule: string; slot: Date; id: string; reason: SlotReason | null };
-  /** A slot of a schedule did not become a job, or all up to `through` did not; `heldBy` is the run that is live. */
+  /** A slot of a schedule, or every slot up to `through`, did not become a job. `heldBy`: the live run it would overlap with. */
   skipped: {
     schedule: string;
     slot: Date;
@@ -59,13 +59,13 @@ export interface Events {
     reason: SlotReason;
     heldBy: string | null;
   };
-  /** Code once defined this schedule, and no live worker's code does any more. */
+  /** The schedule was defined in code, but the code of no live worker defines it any more. */
   undefinedSchedule: { schedule: string };
   workerStarted: { worker: string };
   workerStopped: { worker: string };
-  /** The store failed a call of the engine's own, which goes on trying, or one of the admin API. */
+  /** A store call of the engine failed, which it retries; or one of the admin API. */
   outage: { doing: string; error: unknown };
-  /** The store answers again after an outage. */
+  /** The store is available again after an outage. */
   outageEnded: { doing: string };
 }
 
@@ -76,7 +76,7 @@ export interface ErrorEvent {
 
 export type EventName = keyof Events;
 
-/** The compiler sees to it that none is missing. */
+/** The compiler checks that none is missing. */
 const NAMES: Readonly<Record<EventName, true>> = {
   enqueued: true,
   claimed: true,
@@ -105,10 +105,10 @@ const NAMES: Readonly<Record<EventName, true>> = {
   outage: true,
   outageEnded: true,
 };
-/** May return a promise, which nobody waits for; what it throws or rejects with is logged. */
+/** May return a promise, which is not awaited. If it throws or rejects, the error is logged. */
 export type Listener<Name extends EventName> = (event: Events[Name]) => unknown;
 
-/** A typed emitter. A listener that fails is reported and hurts nobody. */
+/** A typed event emitter. A listener that fails affects neither the engine nor other listeners. */
 export class Emitter {
   readonly #listeners = new Map<EventName, Set<Listener<never>>>();
   readonly #onListenerError: (name: EventName, error: unknown) => void;
@@ -118,7 +118,7 @@ export class Emitter {
   }
 
   on<Name extends EventName>(name: Name, listener: Listener<Name>): () => void {
-    // In plain JavaScript a listener to a misspelt event would wait for ever.
+    // Without this check, in JavaScript a listener for a misspelt event would never be called.
     if (!Object.hasOwn(NAMES, name)) {
       throw new InvalidOptionError("event", `${show(name)} is none of ${Object.keys(NAMES).join(", ")}`);
     }
@@ -129,7 +129,7 @@ export class Emitter {
     return () => void listeners.delete(listener);
   }
 
-  /** Spares the hot path the making of events nobody hears. */
+  /** For hot paths: without listeners the event need not be created. */
   hasListeners(name: EventName): boolean {
     const listeners = this.#listeners.get(name);
     return listeners !== undefined && listeners.size > 0;
@@ -138,9 +138,9 @@ export class Emitter {
   emit<Name extends EventName>(name: Name, event: Events[Name]): void {
     const listeners = this.#listeners.get(name);
     if (listeners === undefined || listeners.size === 0) return;
-    // One event for all: what one listener does to it must not reach the next.
+    // All listeners get the same object, so none may change it.
     Object.freeze(event);
-    // A copy: a listener that subscribes itself anew would otherwise be called again and again for the same event.
+    // A copy: a listener that unsubscribes and subscribes again would otherwise be called in an endless loop.
     const now = [...listeners];
     for (const listener of now) {
       try {

@@ -2,12 +2,12 @@ import type { Logger } from "./logger.js";
 import { callInside, guarded, type Telemetry } from "./telemetry.js";
 
 /**
- * Two telemetries as one. A handler runs inside the trace of the outer and, within that, of the inner; jobs carry what the outer
- * gives, or else the inner. What one of them throws is logged, and the other hears of everything all the same.
+ * Combines two telemetries. A handler runs inside the outer trace and, within that, the inner one. Jobs carry the trace context of
+ * the outer, or of the inner if the outer has none. If one of them throws, the error is logged and the other is still called.
  */
 export function joinTelemetry(outer: Telemetry, inner: Telemetry, logger: Logger): Telemetry {
   const both = [outer, inner] as const;
-  const guard = <Answer>(call: () => Answer): Answer | undefined => guarded(logger, call);
+  const guard = <Result>(call: () => Result): Result | undefined => guarded(logger, call);
   return {
     enqueue(call) {
       const traces = both.map((telemetry) => guard(() => telemetry.enqueue(call)));

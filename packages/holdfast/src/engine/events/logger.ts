@@ -2,7 +2,7 @@ import { callSafely } from "../../callbacks.js";
 import { clean } from "../../terminal-text.js";
 import { isErrorLike, messageOf } from "../../job/thrown.js";
 
-/** Anything pino-shaped: an object of fields first, then a sentence. What it throws, or rejects with, goes to stderr. */
+/** Any pino-shaped logger: fields first, then the message. If it throws or rejects, the line goes to stderr. */
 export interface Logger {
   info(fields: object, message: string): unknown;
   warn(fields: object, message: string): unknown;
@@ -11,23 +11,23 @@ export interface Logger {
 
 export const silentLogger: Logger = { info() {}, warn() {}, error() {} };
 
-/** The default: warnings and errors on stderr, one line each; nothing for what goes well. */
+/** The default: warnings and errors on stderr, one line each. */
 export const stderrLogger: Logger = {
   info() {},
   warn: (fields, message) => write("warn", fields, message),
   error: (fields, message) => write("error", fields, message),
 };
 
-/** Never throws: it is where everything goes that cannot be written elsewhere. */
+/** Never throws: it is the last resort for lines that cannot be written elsewhere. */
 function write(level: string, fields: object, message: string): void {
   try {
     process.stderr.write(`${clean(`holdfast ${level}: ${[message, ...showFields(fields)].join(" ")}`)}\n`);
   } catch {
-    // Nothing is left to write to.
+    // There is nowhere else to write.
   }
 }
 
-/** Fields as `name=value`, for lines that people read. Never throws: a value may be anything that a handler threw. */
+/** Fields as `name=value`. Never throws, although a value can be anything that a handler threw. */
 export function showFields(fields: object): string[] {
   return Object.entries(fields).map(([name, value]) => `${name}=${showField(value)}`);
 }
@@ -39,7 +39,7 @@ function showField(value: unknown): string {
 }
 
 /**
- * The user's logger, made safe to call: what it cannot write goes to `fallback`, which must not throw, and why it could not is
+ * The given logger, made safe to call: a line that it fails to write goes to `fallback`, which must not throw. The logger's error is
  * logged there once.
  */
 export function safeLogger(given: Logger, fallback: Logger = stderrLogger): Logger {
@@ -53,7 +53,7 @@ export function safeLogger(given: Logger, fallback: Logger = stderrLogger): Logg
           fallback[level](fields, message);
           if (isReported) return;
           isReported = true;
-          fallback.error({ error }, "the logger failed; what it cannot write goes here");
+          fallback.error({ error }, "the logger failed; its lines are written here");
         },
       );
   return { info: at("info"), warn: at("warn"), error: at("error") };

@@ -6,35 +6,35 @@ import type { ClaimedJob, StoredJob } from "../../store.js";
 import type { Logger } from "./logger.js";
 import { readable } from "../client/job-view.js";
 
-const MOST_SENDING = 1_000;
+const MAX_PENDING = 1_000;
 
 /**
- * Where failures are reported to, beside the job's own record and the log; `holdfast/sentry` has one ready. What it throws
- * or rejects with is logged and hurts no job, and no job waits for it.
+ * Receives failures, in addition to the job's record and the log. `holdfast/sentry` provides one. If it throws or rejects, the error
+ * is logged; no job is affected by it or waits for it.
  */
 export interface ErrorReporter {
-  /** May answer a promise. */
+  /** May return a promise. */
   report(failure: JobFailure): unknown;
-  /** Sends what is still to be sent. Called when the client closes, which waits for it up to 2 s. */
+  /** Sends pending reports. Called when the client closes, which waits for it up to 2 s. */
   flush?(): Promise<unknown>;
 }
 
-/** One failure of a job. */
+/** A failure of a job. */
 export interface JobFailure {
   /**
-   * `attempt`: a handler threw, ran into its timeout, or got an input that does not fit; `stuck`: a handler ignored its
-   * signal and was abandoned; `no handler`: no worker knows the type; `given up`: the attempts are used up by workers that
-   * vanished or stopped, or the store refuses the outcome.
+   * `attempt`: a handler threw or timed out, or its input is invalid; `stuck`: a handler ignored its abort signal and was
+   * abandoned; `no-handler`: no worker has a handler for the type; `given-up`: crashed or stopped workers used up the attempts, or
+   * the store refused the outcome.
    */
   kind: "attempt" | "stuck" | "no-handler" | "given-up";
-  /** As it was thrown: with its own stack, cause and fields. Not always an `Error`. */
+  /** The thrown value itself, with its stack, cause and fields. Not always an `Error`. */
   error: unknown;
   job: FailedJob;
-  /** The input as it is stored, with what `redact` names left out. */
+  /** The stored input, redacted. */
   input: unknown;
-  /** The job is dead. Otherwise it will be tried again, or its end is another's to tell. */
+  /** The job is dead. If false, it will be retried, or another worker has it. */
   final: boolean;
-  /** Null: found by maintenance. */
+  /** Null: maintenance found the failure. */
   worker: string | null;
 }
 
@@ -48,12 +48,12 @@ export interface FailedJob {
   tags: readonly string[];
 }
 
-/** The engine's side of {@link ErrorReporter}: keeps its faults away from jobs. */
+/** Calls the {@link ErrorReporter}, so that its errors cannot affect jobs. */
 export class Reports {
   readonly #reporter: ErrorReporter;
   readonly #logger: Logger;
   readonly #redact: Redactor;
-  readonly #sending = new Set<Promise<unknown>>();
+  readonly #pending = new Set<Promise<unknown>>();
   #reading: Promise<void> = Promise.resolve();
 
   constructor(reporter: ErrorReporter, logger: Logger, redact: Redactor) {
@@ -73,22 +73,22 @@ export class Reports {
     }
   }
 
-  /** Reports a job whose record is still to be read. One after the other: maintenance may find hundreds at once. */
+  /** Reports a job whose record has to be read first. One after the other: maintenance may find hundreds in one chunk. */
   reportStored(read: () => Promise<StoredJob | null>, failure: Omit<JobFailure, "job" | "input">): void {
     this.#reading = this.#reading.then(async () => {
-      // A store that cannot be asked is told of elsewhere.
+      // An outage of the store is logged elsewhere.
       const job = await read().catch(() => null);
       if (job !== null) this.report(job, failure);
     });
   }
 
-  /** Waits for what is on its way, a moment at most: a service that does not answer must not hold up a shutdown. */
+  /** Waits for pending reports, for a limited time: a service that does not respond must not block a shutdown. */
   async flush(): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, DEFAULTS.flushMs)));
     const flushed = async (): Promise<unknown> => {
       await this.#reading;
-      await Promise.allSettled(this.#sending);
+      await Promise.allSettled(this.#pending);
       return this.#reporter.flush?.();
     };
     await Promise.race([flushed().catch((error: unknown) => this.#failed(error)), late]);
@@ -100,10 +100,10 @@ export class Reports {
     const settled = new Promise((resolve) => resolve(sent))
       .catch((error: unknown) => this.#failed(error))
       .finally(() => {
-        this.#sending.delete(settled);
+        this.#pending.delete(settled);
       });
-    // Of a service that never answers not every report is waited for.
-    if (this.#sending.size < MOST_SENDING) this.#sending.add(settled);
+    // A limit for services that never respond: further reports are sent, but not awaited.
+    if (this.#pending.size < MAX_PENDING) this.#pending.add(settled);
   }
 
   #failed(error: unknown): void {
@@ -111,12 +111,12 @@ export class Reports {
   }
 }
 
-/** A job's input as outsiders may see it. */
+/** A job's input, redacted. */
 export function redactedInput(redact: Redactor, stored: string): unknown {
   return redact({ input: readable(stored) }).input;
 }
 
-/** For failures that nobody threw: their stack would only show the engine. */
+/** An error for failures that were not thrown. It has no stack, which would only show the engine. */
 export function unthrown({ message, code }: { message: string; code: string | null }, cause?: unknown): HoldfastError {
   const error = new HoldfastError(code ?? "DEAD", message, cause === undefined ? undefined : { cause });
   error.stack = `${error.name}: ${message}`;

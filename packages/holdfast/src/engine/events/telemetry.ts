@@ -6,47 +6,47 @@ import type { ScheduleSlot } from "../../store.js";
 import type { Logger } from "./logger.js";
 import type { Stats } from "../client/stats.js";
 
-/** Trace context on its way with a job: names and values, as propagators write them (`traceparent`, `tracestate`). */
+/** Trace context stored with a job, as propagators write it (`traceparent`, `tracestate`). */
 export type TraceCarrier = Readonly<Record<string, string>>;
 
 /**
- * What a client tells of its work: every call that enqueues, and every run of a handler. `holdfast/opentelemetry` has one
- * ready; write another for another tracer. What it throws or rejects with is logged and hurts no job; nobody waits for it.
+ * Called by the client for every enqueue call and every run of a handler. `holdfast/opentelemetry` provides one; implement it for
+ * another tracer. If it throws or rejects, the error is logged; no job is affected by it or waits for it.
  */
 export interface Telemetry {
-  /** A call of `enqueue`, `enqueueMany` or `rerun` begins: one, however many jobs it brings. */
+  /** A call of `enqueue`, `enqueueMany` or `rerun` starts; once per call, however many jobs it enqueues. */
   enqueue(call: EnqueueCall): EnqueueTrace;
-  /** A handler is about to run, once for each attempt. */
+  /** A handler is about to run; once per attempt. */
   run(run: TracedRun): RunTrace;
-  /** The client was made: what can be asked of it. Answers a function that is called when it closes. */
+  /** The client was created. Returns a function that is called when it closes. */
   attach?(client: { stats(): Promise<Stats> }): () => void;
 }
 
-/** A call that enqueues. */
+/** An enqueue call. */
 export interface EnqueueCall {
   type: string;
-  /** The queue of the jobs, unless options of single jobs name another. */
+  /** The queue of the jobs, unless `each` sets another for single jobs. */
   queue: string;
-  /** `enqueueMany`. */
+  /** Whether it is `enqueueMany`. */
   many: boolean;
 }
 
-/** What telemetry made of a call that enqueues. */
+/** The trace of an enqueue call. */
 export interface EnqueueTrace {
-  /** Stored with the jobs of the call for whoever runs them. As JSON at most 1,024 bytes; a longer one is left out. */
+  /** Stored with the jobs of the call. At most 1,024 bytes of JSON; a longer one is not stored. */
   readonly carrier: TraceCarrier | null;
-  /** The call has its answer. */
+  /** The call has ended. */
   end(end: EnqueueEnd): void;
 }
 
 export interface EnqueueEnd {
-  /** Jobs that the call brought to the store. */
+  /** Jobs that the call sent to the store. */
   jobs: number;
   /** The one job of an `enqueue`; null for `enqueueMany` and after an error. */
   id: string | null;
-  /** An `enqueue` was answered with a job that was there already. */
+  /** `enqueue` returned an existing job. */
   duplicate: boolean;
-  /** What the call threw; null if it did not. */
+  /** What the call threw; null if it succeeded. */
   error: unknown;
 }
 
@@ -56,41 +56,41 @@ export interface TracedRun {
   worker: string;
   /** The trace context of the enqueue; null if there was none. */
   carrier: TraceCarrier | null;
-  /** From when the job was due until now. */
+  /** Time since the job was due. */
   waitMs: number;
-  /** The input as it is stored, with what `redact` names left out. Read when asked for. */
+  /** The stored input, redacted. Parsed when called. */
   input(): unknown;
 }
 
-/** What telemetry made of a run. */
+/** The trace of a run. */
 export interface RunTrace {
-  /** Calls the handler before it returns, and gives what it gives: whatever the handler does is then part of the trace. */
+  /** Calls the handler synchronously and returns its result, so that what the handler does is part of the trace. */
   inside<Output>(handler: () => Output): Output;
-  /** The store has confirmed what became of the run. */
+  /** The store has confirmed the outcome. */
   end(end: RunEnd): void;
 }
 
-/** `failed` will be retried; `lost`: the lease ran out first; `released`: handed back at shutdown. */
+/** `failed`: will be retried; `lost`: the lease expired first; `released`: returned to the queue at shutdown. */
 export type RunOutcome = "completed" | "failed" | "dead" | "cancelled" | "lost" | "released";
 
 export interface RunEnd {
   outcome: RunOutcome;
-  /** What the handler threw, or why it was given up; null if nothing went wrong. */
+  /** What the handler threw, or why the job is dead; null if it succeeded. */
   error: unknown;
   /** How long the handler ran. */
   durationMs: number;
-  /** For `failed`: when it will be tried again. */
+  /** For `failed`: the delay before the retry. */
   retryInMs: number | null;
 }
 
-/** What a call that enqueues gathers for its end. */
+/** The state of a traced enqueue call. */
 export interface TracedCall {
-  /** For the jobs of the call. */
+  /** Trace context for the jobs of the call. */
   readonly trace: string | null;
   jobs: number;
 }
 
-/** The engine's side of {@link Telemetry}: keeps its faults away from jobs. */
+/** Calls {@link Telemetry}, so that its errors cannot affect jobs. */
 export class Traces {
   readonly #telemetry: Telemetry;
   readonly #logger: Logger;
@@ -100,13 +100,13 @@ export class Traces {
     this.#logger = logger;
   }
 
-  /** Makes a call that enqueues. Throws what it throws at once: inside a transaction that must roll back. */
-  around<Answer extends { id: string; duplicate: boolean } | readonly unknown[]>(
+  /** Traces an enqueue call. A synchronous error is thrown synchronously: a caller's transaction must roll back on it. */
+  around<Result extends { id: string; duplicate: boolean } | readonly unknown[]>(
     call: EnqueueCall,
-    write: (call: TracedCall) => Promise<Answer>,
-  ): Promise<Answer> {
+    write: (call: TracedCall) => Promise<Result>,
+  ): Promise<Result> {
     const trace = this.#guard(() => this.#telemetry.enqueue(call));
-    // The carrier may be a getter, and its values too.
+    // Reading the carrier can throw: it may be a getter.
     const carrier = this.#guard(() => writeCarrier(trace?.carrier ?? null)) ?? null;
     const traced: TracedCall = { trace: carrier, jobs: 0 };
     const end = (more: Partial<EnqueueEnd>): void => {
@@ -115,7 +115,7 @@ export class Traces {
     try {
       const written = write(traced);
       written.then(
-        (answer) => end("id" in answer ? { id: answer.id, duplicate: answer.duplicate } : {}),
+        (result) => end("id" in result ? { id: result.id, duplicate: result.duplicate } : {}),
         (error: unknown) => end({ error }),
       );
       return written;
@@ -137,18 +137,18 @@ export class Traces {
     };
   }
 
-  #guard<Answer>(call: () => Answer): Answer | undefined {
+  #guard<Result>(call: () => Result): Result | undefined {
     return guarded(this.#logger, call);
   }
 }
 
-/** What a call of telemetry returns; undefined, and a line in the log, if it throws or returns a promise that rejects. */
-export function guarded<Answer>(logger: Logger, call: () => Answer): Answer | undefined {
+/** Returns the result of a telemetry call, or undefined if it throws. Logs the error of a throw or a rejected promise. */
+export function guarded<Result>(logger: Logger, call: () => Result): Result | undefined {
   const failed = (error: unknown): void => void logger.error({ error }, "telemetry threw");
   try {
-    const answer = call();
-    watchResult(answer, failed);
-    return answer;
+    const result = call();
+    watchResult(result, failed);
+    return result;
   } catch (error) {
     failed(error);
     return undefined;
@@ -156,8 +156,8 @@ export function guarded<Answer>(logger: Logger, call: () => Answer): Answer | un
 }
 
 /**
- * Calls a handler inside a trace: once, whatever the trace does. What the handler returns or throws counts, and not what the trace
- * makes of it: a fault of telemetry's own must not cost an attempt.
+ * Calls a handler inside a trace, exactly once, whatever the trace does. The handler's own result or error is used, not what the
+ * trace returns: an error in telemetry must not cost an attempt.
  */
 export function callInside<Output>(
   trace: RunTrace,
@@ -165,7 +165,7 @@ export function callInside<Output>(
   guard: (call: () => unknown) => void,
 ): Output {
   let ran: { output: Output } | { error: unknown } | null = null;
-  const begin = (): Output => {
+  const runOnce = (): Output => {
     if (ran === null) {
       try {
         ran = { output: handler() };
@@ -178,8 +178,8 @@ export function callInside<Output>(
   };
   guard(() => {
     try {
-      const traced: unknown = trace.inside(begin);
-      // Once the handler runs, a promise of the trace's says what the handler's own does.
+      const traced: unknown = trace.inside(runOnce);
+      // If the handler ran, the trace's promise mirrors the handler's: its rejection is not an error of telemetry.
       if (ran === null) return traced;
       watchResult(traced, () => {});
     } catch (error) {
@@ -187,10 +187,10 @@ export function callInside<Output>(
     }
     return undefined;
   });
-  return begin();
+  return runOnce();
 }
 
-/** A run as telemetry sees it; ends once. */
+/** The trace of one run. It ends once. */
 export class HandlerTrace {
   ranMs = 0;
   readonly #trace: RunTrace;
@@ -213,7 +213,7 @@ export class HandlerTrace {
   }
 }
 
-/** The carrier as it is stored. One that is too long is left out: a job matters more than its trace. */
+/** The carrier as JSON; null if it is too long: the job matters more than its trace. */
 function writeCarrier(carrier: TraceCarrier | null): string | null {
   if (carrier === null) return null;
   const entries = Object.entries(carrier).filter(([, value]) => typeof value === "string");
@@ -221,7 +221,7 @@ function writeCarrier(carrier: TraceCarrier | null): string | null {
   return text === null || jsonBytes(text) > LIMITS.traceBytes ? null : text;
 }
 
-/** What is stored may come from SQL, or from another version: what is no carrier is none. */
+/** Returns null for anything that is not a carrier: the column can be written by SQL or by another version. */
 export function readCarrier(stored: string | null): TraceCarrier | null {
   if (stored === null) return null;
   try {

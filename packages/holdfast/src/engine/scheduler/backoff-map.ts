@@ -1,10 +1,10 @@
 import type { Clock } from "../../clock.js";
 
-// Beyond these none is remembered: it is tried again with the next look.
-const MOST = 10_000;
+// With more entries than this, further versions are not remembered and are tried again with the next poll.
+const MAX_ENTRIES = 10_000;
 
-/** Versions of schedules that are not tried for a while, so that they are in nobody's way. */
-export class LeftAlone {
+/** Versions of schedules that are skipped for a while, so that they do not block others. */
+export class BackoffMap {
   readonly #clock: Clock;
   readonly #versions = new Map<string, { until: number; waitMs: number }>();
 
@@ -12,11 +12,11 @@ export class LeftAlone {
     this.#clock = clock;
   }
 
-  /** For so long, and, if it was left alone just before, for twice as long as then; at most for `mostMs`. */
-  leave(version: string, ms: number, mostMs: number = ms): void {
+  /** Skips a version for `ms`. If it was skipped just before, the time doubles, up to `maxMs`. */
+  skip(version: string, ms: number, maxMs: number = ms): void {
     const before = this.#versions.get(version);
-    if (before === undefined && this.#versions.size >= MOST) return;
-    const waitMs = Math.min(mostMs, Math.max(ms, 2 * (before?.waitMs ?? 0)));
+    if (before === undefined && this.#versions.size >= MAX_ENTRIES) return;
+    const waitMs = Math.min(maxMs, Math.max(ms, 2 * (before?.waitMs ?? 0)));
     this.#versions.set(version, { until: this.#clock.monotonic() + waitMs, waitMs });
   }
 
@@ -24,11 +24,12 @@ export class LeftAlone {
     this.#versions.clear();
   }
 
+  /** Whether the version is to be skipped now. */
   has(version: string): boolean {
     return (this.#versions.get(version)?.until ?? 0) > this.#clock.monotonic();
   }
 
-  /** How many they are, and in how many milliseconds the first of them is to be tried again. */
+  /** How many versions are skipped now, and in how many milliseconds the first of them is to be tried again. */
   count(): { versions: number; nextInMs: number } {
     const now = this.#clock.monotonic();
     let versions = 0;

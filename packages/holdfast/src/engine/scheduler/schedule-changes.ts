@@ -3,11 +3,11 @@ import { readable } from "../client/job-view.js";
 import type { Definition } from "./schedule-definition.js";
 
 /**
- * A schedule that code defines is kept as three things: what it comes to, what code says, and what was changed over that
- * at run time. Large inputs are kept once: where one of the last two has the input of the first, it leaves it out.
+ * A schedule that code defines is stored as three parts: the effective definition, the definition in code, and the changes made
+ * at run time. A large input is stored once: the second and third part leave it out if it equals that of the first.
  */
 interface PackedChanges extends Partial<Omit<Definition, "input">> {
-  /** The input in force was chosen at run time. */
+  /** The effective input was set at run time. */
   ownInput?: true;
 }
 
@@ -16,7 +16,7 @@ export function packCode(code: Definition, input: string): string {
   return JSON.stringify(inCode === input ? rest : { ...rest, input: inCode });
 }
 
-/** What code says, or null if it says nothing. */
+/** The definition in code, or null if code does not define the schedule. */
 export function codeOf(stored: ScheduleRecord): Definition | null {
   if (stored.defined === null) return null;
   return { input: stored.input, ...(readable(stored.defined) as Omit<Definition, "input">) };
@@ -32,24 +32,24 @@ export function changesOf(stored: ScheduleRecord): Partial<Definition> {
   return ownInput === true ? { ...rest, input: stored.input } : rest;
 }
 
-/** What of `changes` must be kept over `definition`. */
+/** The changes that still differ from the definition. */
 export function differences(definition: Definition, changes: Partial<Definition>): Partial<Definition> {
   const differs = (field: keyof Definition): boolean => field in changes && !isEqual(changes, definition, field);
-  // A pattern, its zone and an interval go together: code that moves from one to the other must not meet a half of it.
+  // Cron, time zone and interval belong together: if code switches from one to the other, half of a change must not remain.
   const timing = differs("cron") || differs("everyMs");
   const kept = (Object.keys(changes) as (keyof Definition)[]).filter((field) => {
     if (field === "cron" || field === "everyMs") return timing;
     if (field === "timezone") return timing || (definition.cron !== null && differs(field));
-    // An input was checked for its job, and may not fit another.
+    // The input was validated for its job type, and may be invalid for another.
     if (field === "input") return differs(field) || differs("type");
-    // Who put a schedule to rest means it, also where code agrees for a while.
+    // A schedule that was disabled stays disabled, even if code disables it too for a while.
     if (field === "enabled") return changes.enabled === false || differs(field);
     return differs(field);
   });
   return Object.fromEntries(kept.map((field) => [field, changes[field]]));
 }
 
-/** Fields by the names of their options, where these differ; what no option sets goes unnamed. */
+/** Names of the options, where they differ from the fields; null if no option sets the field. */
 const NAMES: Readonly<Partial<Record<keyof Definition, string | null>>> = {
   type: "job",
   everyMs: "every",
@@ -58,12 +58,12 @@ const NAMES: Readonly<Partial<Record<keyof Definition, string | null>>> = {
 };
 const TIMING: readonly (keyof Definition)[] = ["cron", "timezone", "everyMs"];
 
-/** The options that were changed over what code says. */
+/** The options changed at run time, compared with the definition in code. */
 export function changedOptions(stored: ScheduleRecord): string[] {
   const code = codeOf(stored) ?? {};
   return (
     (Object.keys(changesOf(stored)) as (keyof Definition)[])
-      // Of a pattern that gave way to an interval, or the other way round, only what is there now is told.
+      // If a cron expression was replaced by an interval, or the other way round, only the new one is listed.
       .filter((field) => !isEqual(stored, code, field) && (stored[field] !== null || !TIMING.includes(field)))
       .map((field) => (NAMES[field] === undefined ? field : NAMES[field]))
       .filter((name) => name !== null)

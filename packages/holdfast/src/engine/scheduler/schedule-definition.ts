@@ -23,38 +23,38 @@ import type { EngineContext } from "../context.js";
 
 type Instant = Date | number | string;
 
-/** When a schedule runs: by a cron pattern in a time zone, or at an interval. */
+/** When a schedule runs: a cron expression in a time zone, or an interval. */
 export type ScheduleTiming =
   | {
-      /** `"0 8 * * MON-FRI"`; six fields begin with seconds; `L`, `W`, `#` and words such as `@daily` are known. */
+      /** `"0 8 * * MON-FRI"`. With six fields the first is seconds. `L`, `W`, `#` and names such as `@daily` are supported. */
       cron: string;
       /** IANA name such as `"Europe/Berlin"`. Default `"UTC"`. */
       timezone?: string;
       every?: undefined;
     }
   | {
-      /** At least 1 s. Slots lie whole intervals away from `startAt`, or else from 1970, so no restart shifts them. */
+      /** At least 1 s. Slots are whole intervals after `startAt`, or after 1970, so that a restart does not shift them. */
       every: Duration;
       cron?: undefined;
       timezone?: undefined;
     };
 
-/** The rest of what a schedule can be told. */
+/** The other settings of a schedule. */
 export interface ScheduleSettings {
   /** Default true. */
   enabled?: boolean;
   /**
-   * What becomes of slots missed while nothing ran: none of them, the latest (default), or the newest so many. With
-   * `skip` a slot counts as missed when it is more than a minute late.
+   * Which slots missed during downtime become jobs: none (`skip`), the latest (default), or the newest N (`{ all: N }`). With
+   * `skip` a slot is missed when it is more than a minute late.
    */
   catchUp?: CatchUp;
-  /** `skip`: no new run while one is live; the slot is told as skipped. Default `allow`. */
+  /** `skip`: no new run while one is live; the slot is recorded as skipped. Default `allow`. */
   overlap?: "allow" | "skip";
   /** No slot before this instant. */
   startAt?: Instant;
   /** No slot at or after this instant. */
   endAt?: Instant;
-  /** Each run begins up to this much later, to spread load; the same for the same slot whoever fires it. */
+  /** Each run starts up to this much later, to spread load. The delay of a slot is the same in every process. */
   jitter?: Duration;
   queue?: string;
   priority?: number;
@@ -66,15 +66,15 @@ export interface ScheduleSettings {
 
 type InputField<Input> = undefined extends Input ? { input?: Input } : { input: Input };
 
-/** What `hf.schedule` takes: the job and its input, when it runs, and the rest. */
+/** What `hf.schedule` takes: the job and its input, its timing, and other settings. */
 export type ScheduleOptions<Input> = { job: JobType<Input> } & InputField<NoInfer<Input>> &
   ScheduleTiming &
   ScheduleSettings;
 
-/** A schedule made at run time may also name its job's type; the input is then checked if the type is known here. */
+/** The same with the name of the job type. The input is validated if the type is known here. */
 export type NamedScheduleOptions = { job: string; input?: unknown } & ScheduleTiming & ScheduleSettings;
 
-/** What `hf.schedules.update` takes: only what shall change. `null` takes away. */
+/** What `hf.schedules.update` takes: the settings to change. `null` removes a setting. */
 export interface ScheduleChanges extends Omit<ScheduleSettings, "startAt" | "endAt" | "user"> {
   job?: JobType | string;
   input?: unknown;
@@ -88,7 +88,7 @@ export interface ScheduleChanges extends Omit<ScheduleSettings, "startAt" | "end
 
 type Timed = Pick<ScheduleRecord, "cron" | "timezone" | "everyMs" | "startAt" | "endAt">;
 
-/** A schedule's definition as plain values: what code gives, what people change, and what the two come to. */
+/** A schedule's definition as plain values: that in code, and the effective one with changes made at run time. */
 export type Definition = Omit<ScheduleRecord, "name" | "version" | "origin" | "defined" | "changes" | "nextRunAt">;
 
 const SCHEDULE_KEYS: ReadonlySet<string> = optionKeys<ScheduleChanges>({
@@ -121,16 +121,16 @@ const TIMING_KEYS: ReadonlySet<string> = optionKeys<
 const CATCH_UP_KEYS: ReadonlySet<string> = optionKeys<Extract<CatchUp, object>>({ all: true });
 const EITHER = 'for example { cron: "0 8 * * MON-FRI", timezone: "Europe/Berlin" } or { every: "15m" }';
 
-/** What says when a schedule runs. */
+/** The fields that decide when a schedule runs. */
 export const RETIMING: readonly (keyof Definition)[] = ["cron", "timezone", "everyMs", "startAt", "endAt"];
 
-/** A job type as far as a schedule needs it; for a type that is not known here, what any type would have. */
+/** What a schedule takes from its job type; the general defaults for a type that is not known here. */
 type TypeDefaults = Pick<JobType, "type" | "queue" | "priority" | "maxAttempts" | "expiresAfterMs" | "tags">;
 
-/** What a client knows of job types. */
+/** The job types and retry defaults of a client. */
 type KnownTypes = Pick<EngineContext, "types" | "retry">;
 
-/** Checks what `schedule` or `create` was given. */
+/** Checks the options of `schedule` or `create`. */
 export async function readDefinition(
   options: ScheduleOptions<unknown> | NamedScheduleOptions,
   known: KnownTypes,
@@ -161,7 +161,7 @@ export async function readDefinition(
   return definition;
 }
 
-/** Checks what `update` was given, and answers the fields that it sets. */
+/** Checks the changes of `update` and returns the fields that they set. */
 export async function readChanges(
   changes: ScheduleChanges,
   before: Definition,
@@ -171,7 +171,7 @@ export async function readChanges(
   refuseUnknown(changes, SCHEDULE_KEYS, "update");
   for (const [field, value] of Object.entries(changes)) {
     if (value === undefined)
-      throw new InvalidOptionError(field, "is undefined; leave it out if it shall stay as it is");
+      throw new InvalidOptionError(field, "is undefined; leave it out to keep the current value");
   }
   const set: Partial<Definition> = { ...readJobChange(changes, known), ...readSettings(changes) };
   if (changes.input !== undefined || changes.job !== undefined) {
@@ -179,23 +179,23 @@ export async function readChanges(
     set.input = await readInput(type, changes.input === undefined ? fromJson(before.input) : changes.input);
   }
   if (changes.cron !== undefined || changes.every !== undefined) {
-    // Another pattern keeps the zone it stands in.
+    // A new cron expression keeps the time zone.
     const zone = changes.cron === undefined || before.timezone === null ? {} : { timezone: before.timezone };
     Object.assign(set, readTimingFields({ ...zone, ...changes }));
   } else if (changes.timezone !== undefined) {
     if (before.cron === null)
-      throw new InvalidOptionError("timezone", "belongs to a cron pattern; this schedule has none");
+      throw new InvalidOptionError("timezone", "requires a cron expression; this schedule has none");
     set.timezone = readZone(changes.timezone).name;
   }
   const after = { ...before, ...set };
-  // What somebody wrote into the table by hand must not keep others from putting it to rest.
+  // Without a change of timing there is no check: an invalid row, written by SQL, can still be disabled.
   if (!RETIMING.some((field) => field in set) && set.jitterMs === undefined) return set;
-  const problem = problemOf(after, now) ?? overBefore(after, now);
+  const problem = problemOf(after, now) ?? noSlotLeft(after, now);
   if (problem !== null) throw problem;
   return set;
 }
 
-/** Another job brings its own defaults along; settings given beside it count for more. */
+/** A new job type brings its own defaults; settings in the same call override them. */
 function readJobChange({ job }: ScheduleChanges, known: KnownTypes): Partial<Definition> {
   if (job === undefined) return {};
   const { type, queue, priority, maxAttempts, expiresAfterMs, tags } = readType(job, known).defaults;
@@ -216,7 +216,7 @@ function readType(job: unknown, { types, retry }: KnownTypes): { type: JobType |
   return { type, defaults: retry.fill(type) };
 }
 
-/** The input as JSON text. Of a type that is not known here only that it is JSON can be said. */
+/** The input as JSON. For a type that is not known here, it is only checked that it is JSON. */
 async function readInput(type: JobType | undefined, input: unknown): Promise<string> {
   return encodeInput(type ?? ANY_INPUT, input);
 }
@@ -235,7 +235,7 @@ function readTimingFields({
   timezone?: string | undefined;
 }): Pick<Definition, "cron" | "timezone" | "everyMs"> {
   if (cron !== undefined && every !== undefined)
-    throw new InvalidOptionError("every", `and cron exclude each other; ${EITHER}`);
+    throw new InvalidOptionError("every", `cannot be combined with cron; ${EITHER}`);
   if (cron !== undefined) {
     return {
       cron: readCron(cron).text,
@@ -243,9 +243,9 @@ function readTimingFields({
       everyMs: null,
     };
   }
-  if (every === undefined) throw new InvalidOptionError("cron", `or every must say when the schedule runs; ${EITHER}`);
+  if (every === undefined) throw new InvalidOptionError("cron", `or every is required; ${EITHER}`);
   if (timezone !== undefined)
-    throw new InvalidOptionError("timezone", "belongs to a cron pattern; an interval knows no zones");
+    throw new InvalidOptionError("timezone", "cannot be combined with every; it requires a cron expression");
   const everyMs = durationMs(every, "every");
   if (everyMs < LIMITS.everyMs) {
     throw new InvalidOptionError("every", `${String(every)} is shorter than ${LIMITS.everyMs} ms; for example "15m"`);
@@ -253,7 +253,7 @@ function readTimingFields({
   return { cron: null, timezone: null, everyMs };
 }
 
-/** Those settings that are given, checked. */
+/** The given settings, checked. */
 function readSettings(given: ScheduleSettings | ScheduleChanges): Partial<Definition> {
   const set: Partial<Definition> = readBounds(given);
   const { enabled, overlap, user } = given;
@@ -271,7 +271,7 @@ function readSettings(given: ScheduleSettings | ScheduleChanges): Partial<Defini
   }
   if (given.jitter !== undefined) {
     set.jitterMs = durationMs(given.jitter, "jitter");
-    if (set.jitterMs > LONGEST_JITTER_MS) throw new InvalidOptionError("jitter", "is longer than a day");
+    if (set.jitterMs > MAX_JITTER_MS) throw new InvalidOptionError("jitter", "is longer than a day");
   }
   if (given.queue !== undefined) set.queue = readQueue(given.queue);
   if (given.priority !== undefined) set.priority = readPriority(given.priority);
@@ -281,8 +281,8 @@ function readSettings(given: ScheduleSettings | ScheduleChanges): Partial<Defini
   return set;
 }
 
-const LONGEST_JITTER_MS = 86_400_000;
-// Patterns are followed up to the year 3000.
+const MAX_JITTER_MS = 86_400_000;
+// Cron expressions are evaluated up to the year 3000.
 const LAST_INSTANT = Date.UTC(2900, 0, 1);
 
 function readBounds({
@@ -310,13 +310,13 @@ function readCatchUp(value: unknown): CatchUp {
   return { all: readCount((value as { all?: unknown }).all, "catchUp.all", 1, LIMITS.catchUp) };
 }
 
-/** What is right piece by piece may still make no sense together: the error that says why, or null. */
+/** Checks settings against each other. Returns the error, or null. */
 export function problemOf(definition: Definition, now: number): InvalidOptionError | null {
   const { everyMs, jitterMs } = definition;
   if (everyMs !== null && jitterMs >= everyMs) {
     return new InvalidOptionError(
       "jitter",
-      `of ${jitterMs} ms reaches into the next interval; keep it below ${everyMs} ms`,
+      `of ${jitterMs} ms must be shorter than the interval; keep it below ${everyMs} ms`,
     );
   }
   return timingProblem(definition, now);
@@ -325,11 +325,11 @@ export function problemOf(definition: Definition, now: number): InvalidOptionErr
 function timingProblem(timed: Timed, now: number): InvalidOptionError | null {
   const { startAt, endAt, cron } = timed;
   if (startAt !== null && endAt !== null && endAt <= startAt) {
-    return new InvalidOptionError("endAt", "is not after startAt; the schedule could never run");
+    return new InvalidOptionError("endAt", "must be after startAt; the schedule could never run");
   }
   const timing = timingOf(timed);
   if (nextSlot({ ...timing, startAt: null, endAt: null }, now) === null) {
-    return new InvalidOptionError("cron", `${show(cron)} never comes: no date fits it; for example "0 8 L * *"`);
+    return new InvalidOptionError("cron", `${show(cron)} never matches a date; for example "0 8 L * *"`);
   }
   if (startAt !== null && nextSlot(timing, startAt - 1) === null) {
     return new InvalidOptionError("endAt", "leaves no slot after startAt; the schedule could never run");
@@ -337,19 +337,19 @@ function timingProblem(timed: Timed, now: number): InvalidOptionError | null {
   return null;
 }
 
-/** Fine in code that outlives what it planned, but nothing that somebody asks for now. */
-export function overBefore(definition: Definition, now: number): InvalidOptionError | null {
+/** An error if the schedule has no slot left. In code that is fine (it may outlive its schedule); in a new request it is not. */
+export function noSlotLeft(definition: Definition, now: number): InvalidOptionError | null {
   if (nextSlot(timingOf(definition), now) !== null) return null;
-  return new InvalidOptionError("endAt", "leaves no slot that is still to come; use a later one, or null for none");
+  return new InvalidOptionError("endAt", "leaves no slot in the future; use a later time, or null for none");
 }
 
-/** When a schedule runs, read from its record. Throws for what someone may have written there by hand. */
+/** The timing of a stored schedule. Throws if the row is invalid, because it was written by SQL. */
 export function timingOf({ cron, timezone, everyMs, startAt, endAt }: Timed): Timing {
   if (everyMs !== null) return { everyMs, startAt, endAt };
   return { cron: readCron(cron), zone: readZone(timezone ?? DEFAULTS.schedule.timezone), startAt, endAt };
 }
 
-/** Checks the timing of a schedule that is only thought of, for a preview. */
+/** Checks the timing of a schedule that does not exist, for a preview. */
 export function readTiming(given: ScheduleTiming & Pick<ScheduleSettings, "startAt" | "endAt">, now: number): Timing {
   refuseUnknown(given, TIMING_KEYS, "preview");
   const timing = { startAt: null, endAt: null, ...readTimingFields(given), ...readBounds(given) };
@@ -358,7 +358,7 @@ export function readTiming(given: ScheduleTiming & Pick<ScheduleSettings, "start
   return timingOf(timing);
 }
 
-/** The definition that a record holds. */
+/** The definition in a record. */
 export function definitionOf(record: ScheduleRecord): Definition {
   const { type, queue, priority, user, input, maxAttempts, expiresAfterMs, tags } = record;
   const { cron, timezone, everyMs, startAt, endAt, jitterMs, catchUp, overlap, enabled } = record;

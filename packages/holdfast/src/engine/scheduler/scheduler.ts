@@ -8,39 +8,40 @@ import { batchesOf } from "../batch.js";
 import type { EngineContext } from "../context.js";
 import { BUSY, retryWhileBusy } from "../retry-busy.js";
 import { planFiring } from "./plan-firing.js";
-import { LeftAlone } from "./backoff-map.js";
+import { BackoffMap } from "./backoff-map.js";
 
-// Schedules asked for at a time, and for how long they are planned before the event loop has its turn.
+// Schedules read in one call, and how long they are planned before the event loop runs other work.
 const BATCH = 100;
-const PLAN_MS = 5;
-// Several processes that see the same slot come all try; who came too late steps aside for about so long.
-const STEP_ASIDE_MS = 100;
-const TRIES = 5;
-// A store that failed, or a schedule that somebody's transaction holds, is tried again soon, and then less and less often.
+const MAX_PLAN_MS = 5;
+// Several processes try to fire the same slot. Those that lose wait about this long before they poll again.
+const CONTENTION_PAUSE_MS = 100;
+const MAX_FIRE_ATTEMPTS = 5;
+// Retries after an outage, or while another transaction holds a schedule. The delay doubles up to the maximum.
 const RETRY_MS = 100;
-const LONGEST_RETRY_MS = 5_000;
-// Schedules that code no longer defines are looked for when those who start now have had time to define theirs.
+const MAX_RETRY_MS = 5_000;
+// Schedules that code no longer defines are reported only after starting processes have had time to define theirs.
 const FIRST_REPORT_MS = 60_000;
 const REPORT_MS = 300_000;
 const REPORT_PAGE = 100;
-// A schedule that cannot be read here is left to others, and tried again after so long.
+// A schedule that this process cannot read is left to other processes, and tried again after this long.
 const UNREADABLE_MS = 3_600_000;
-// Names in one line of the log.
-const SHOWN = 5;
+// Names in one log line.
+const MAX_NAMES = 5;
 
-interface Look {
-  made: number;
-  /** When to look again. */
+interface PollResult {
+  /** Jobs enqueued. */
+  enqueued: number;
+  /** When to poll again. */
   nextInMs: number;
-  /** Somebody else was quicker. */
+  /** Another process fired the slots first. */
   contended: boolean;
-  /** Somebody's transaction holds some. */
+  /** Other transactions hold some of the schedules. */
   busy: boolean;
 }
 
 /**
- * Turns slots that have come into jobs. Every process may run one: the store makes each slot a job once, whoever asks,
- * so there is no leader to lose.
+ * Turns due slots into jobs. Every process may run a scheduler: the store turns each slot into a job once, whichever process asks,
+ * so no leader is needed.
  */
 export class Scheduler {
   readonly #engine: EngineContext;
@@ -48,68 +49,68 @@ export class Scheduler {
   #active = false;
   #timer: Timer | null = null;
   #timerAt = 0;
-  #looking: Promise<void> | null = null;
-  #again = false;
+  #polling: Promise<void> | null = null;
+  #pollAgain = false;
   #failures = 0;
-  #unlisten: (() => void) | null = null;
+  #unsubscribe: (() => void) | null = null;
   #reportAt = 0;
   readonly #reported = new Set<string>();
-  /** Those that this process cannot read. */
-  readonly #unreadable: LeftAlone;
-  /** Those that somebody's transaction held when they were tried. */
-  readonly #held: LeftAlone;
+  /** Schedules that this process cannot read. */
+  readonly #unreadable: BackoffMap;
+  /** Schedules that another transaction held when they were tried. */
+  readonly #held: BackoffMap;
 
   constructor(engine: EngineContext, tickMs: number) {
     this.#engine = engine;
     this.#tickMs = tickMs;
-    this.#unreadable = new LeftAlone(engine.clock);
-    this.#held = new LeftAlone(engine.clock);
+    this.#unreadable = new BackoffMap(engine.clock);
+    this.#held = new BackoffMap(engine.clock);
   }
 
   start(): void {
     if (this.#active) return;
     this.#active = true;
     this.#reportAt = this.#engine.clock.monotonic() + FIRST_REPORT_MS;
-    this.#unlisten = this.#engine.store.listen((hint) => {
-      if (hint.kind === "schedules") this.#lookIn(0);
+    this.#unsubscribe = this.#engine.store.listen((hint) => {
+      if (hint.kind === "schedules") this.#pollIn(0);
     });
-    this.#lookIn(0);
+    this.#pollIn(0);
   }
 
-  /** No slot becomes a job after what is under way. */
+  /** Waits for the poll in progress. No slot fires after that. */
   async stop(): Promise<void> {
     this.#active = false;
     this.#timer?.cancel();
-    this.#unlisten?.();
-    await this.#looking;
+    this.#unsubscribe?.();
+    await this.#polling;
   }
 
-  /** A schedule was put that runs then. */
+  /** A schedule that runs at this time was written. */
   wake(nextRunAt: number | null): void {
-    if (this.#active) this.#lookIn((nextRunAt ?? 0) - this.#engine.clock.now());
+    if (this.#active) this.#pollIn((nextRunAt ?? 0) - this.#engine.clock.now());
   }
 
-  /** Turns every slot that has come into a job. Answers how many jobs that made. */
+  /** Enqueues the jobs of all due slots. Returns how many. */
   async fireDue(): Promise<number> {
-    let made = 0;
+    let enqueued = 0;
     for (let attempt = 1; ; attempt++) {
-      // Whoever asks has reason to think that they can be had.
+      // An explicit call tries schedules that were held, without waiting for their backoff.
       this.#held.clear();
-      const look = await this.#fire(() => true);
-      made += look.made;
-      if (!(look.contended || look.busy) || attempt === TRIES) return made;
-      // Whoever was quicker may die over the rest; whoever holds some may be done.
-      await new Promise((resolve) => setTimeout(resolve, STEP_ASIDE_MS));
+      const poll = await this.#fireBatches(() => true);
+      enqueued += poll.enqueued;
+      if (!(poll.contended || poll.busy) || attempt === MAX_FIRE_ATTEMPTS) return enqueued;
+      // The other process may stop before it is done, and the other transactions may have ended.
+      await new Promise((resolve) => setTimeout(resolve, CONTENTION_PAUSE_MS));
     }
   }
 
-  /** What is due of this one becomes a job as it is, before it is changed; or somebody else was quicker. */
-  async fireOne(schedule: StoredSchedule, at: number): Promise<void> {
-    await this.fireAlone(schedule, planFiring(schedule, at));
+  /** Fires the due slots of one schedule, unless another process is faster. */
+  async fireSchedule(schedule: StoredSchedule, at: number): Promise<void> {
+    await this.fireNow(schedule, planFiring(schedule, at));
   }
 
-  /** Fires this one, and tells listeners. Waits a while for a transaction that keeps it from that. */
-  async fireAlone(schedule: StoredSchedule, firing: Firing): Promise<FireResult> {
+  /** Fires one schedule and publishes the result. Retries for a while if another transaction holds it. */
+  async fireNow(schedule: StoredSchedule, firing: Firing): Promise<FireResult> {
     const { clock, store } = this.#engine;
     const limit = { deadline: clock.monotonic() + BUSY.scheduleWaitMs };
     const fired = await retryWhileBusy(clock, limit, async () => {
@@ -126,14 +127,14 @@ export class Scheduler {
     return fired;
   }
 
-  /** Tells listeners what the store has confirmed. True if a slot was missed. */
-  publish(schedule: StoredSchedule, firing: Firing, answer: FireResult): boolean {
-    if (answer.status !== "fired") return false;
+  /** Emits events for what the store has confirmed. Returns whether a slot was missed. */
+  publish(schedule: StoredSchedule, firing: Firing, result: FireResult): boolean {
+    if (result.status !== "fired") return false;
     const { events, logger } = this.#engine;
     const { name, type, queue } = schedule;
     let missed = false;
     for (const [index, { slot, through, reason }] of firing.slots.entries()) {
-      const { job = null, heldBy = null } = answer.slots[index] ?? {};
+      const { job = null, heldBy = null } = result.slots[index] ?? {};
       const at = new Date(slot);
       if (job !== null) {
         events.emit("enqueued", { id: job, type, queue, replaced: false });
@@ -143,14 +144,14 @@ export class Scheduler {
       const why: SlotReason = heldBy === null ? (reason ?? "refused: the store made no job") : OVERLAP;
       const skipped = { schedule: name, slot: at, through: through === null ? null : new Date(through), reason: why };
       events.emit("skipped", { ...skipped, heldBy });
-      // Not to overlap is what such a schedule was asked to do.
+      // A skipped overlap is what the schedule was configured for: it is not a missed slot.
       if (heldBy === null) missed = true;
       else logger.info({ ...skipped, heldBy }, "a slot was skipped");
     }
     return missed;
   }
 
-  #lookIn(ms: number): void {
+  #pollIn(ms: number): void {
     if (!this.#active) return;
     const { clock } = this.#engine;
     const wait = Math.min(Math.max(0, ms), this.#tickMs);
@@ -158,145 +159,150 @@ export class Scheduler {
     if (this.#timer !== null && this.#timerAt <= at) return;
     this.#timer?.cancel();
     this.#timerAt = at;
-    this.#timer = wait === 0 ? null : clock.after(wait, () => this.#lookNow(), { background: true });
-    if (wait === 0) this.#lookNow();
+    this.#timer = wait === 0 ? null : clock.after(wait, () => this.#pollNow(), { background: true });
+    if (wait === 0) this.#pollNow();
   }
 
-  #lookNow(): void {
+  #pollNow(): void {
     this.#timer = null;
-    // One look at a time; what comes up meanwhile is looked at after it.
-    if (this.#looking !== null) this.#again = true;
-    else this.#looking = this.#look();
+    // One poll at a time; a request during a poll causes another one after it.
+    if (this.#polling !== null) this.#pollAgain = true;
+    else this.#polling = this.#poll();
   }
 
-  async #look(): Promise<void> {
+  async #poll(): Promise<void> {
     const { clock, events, random } = this.#engine;
     try {
-      const { nextInMs, contended } = await this.#fire(() => this.#active);
-      this.#lookIn(contended ? STEP_ASIDE_MS * (0.5 + random()) : nextInMs);
+      const { nextInMs, contended } = await this.#fireBatches(() => this.#active);
+      this.#pollIn(contended ? CONTENTION_PAUSE_MS * (0.5 + random()) : nextInMs);
       if (clock.monotonic() >= this.#reportAt) await this.#reportUndefined();
       if (this.#failures > 0) events.emit("outageEnded", { doing: "schedules" });
       this.#failures = 0;
     } catch (error) {
       if (this.#failures === 0) events.emit("outage", { doing: "schedules", error });
-      this.#lookIn(Math.min(RETRY_MS * 2 ** this.#failures++, LONGEST_RETRY_MS));
+      this.#pollIn(Math.min(RETRY_MS * 2 ** this.#failures++, MAX_RETRY_MS));
     }
-    this.#looking = null;
-    if (!this.#again) return;
-    this.#again = false;
-    this.#lookIn(0);
+    this.#polling = null;
+    if (!this.#pollAgain) return;
+    this.#pollAgain = false;
+    this.#pollIn(0);
   }
 
   /**
-   * In batches, so that claims and other writes get in between. What falls due meanwhile is left to the next look: a
-   * store too slow for its schedules must not keep this from ever ending.
+   * Fires due schedules in batches, so that claims and other writes are not blocked. Schedules that become due meanwhile wait for
+   * the next poll: otherwise a store that is too slow for its schedules would keep this loop running forever.
    */
-  async #fire(goOn: () => boolean): Promise<Look> {
+  async #fireBatches(shouldContinue: () => boolean): Promise<PollResult> {
     const { store, logger } = this.#engine;
-    let made = 0;
-    /** Versions that somebody's transaction holds: none is tried twice, or those behind it might never have their turn. */
+    let enqueued = 0;
+    // Versions that other transactions hold. They are not tried twice, so that they do not block the schedules behind them.
     const busy = new Set<string>();
     const isOpen = ({ version }: StoredSchedule): boolean =>
       !(busy.has(version) || this.#held.has(version) || this.#unreadable.has(version));
-    const look = (nextInMs: number, contended = false): Look => ({ made, nextInMs, contended, busy: busy.size > 0 });
+    const result = (nextInMs: number, contended = false): PollResult => ({
+      enqueued,
+      nextInMs,
+      contended,
+      busy: busy.size > 0,
+    });
     const missed = new Set<string>();
-    let begun = Number.POSITIVE_INFINITY;
+    let startedAt = Number.POSITIVE_INFINITY;
     try {
       for (;;) {
-        const passedOver = busy.size + this.#held.count().versions + this.#unreadable.count().versions;
-        const { at, schedules, nextRunAt } = await store.dueSchedules(BATCH + passedOver);
-        begun = Math.min(begun, at);
-        // By the store's clock: ours may be ahead of it, and would have us ask again at once, for as long as it is.
+        const skipped = busy.size + this.#held.count().versions + this.#unreadable.count().versions;
+        const { at, schedules, nextRunAt } = await store.dueSchedules(BATCH + skipped);
+        startedAt = Math.min(startedAt, at);
+        // By the store's clock: if ours is ahead, it would make us poll again immediately, in a busy loop.
         const nextInMs = Math.min(nextRunAt === null ? this.#tickMs : nextRunAt - at, this.#held.count().nextInMs);
         const due = schedules.filter(isOpen);
-        const open = due.filter((schedule) => (schedule.nextRunAt ?? 0) <= begun);
-        if (!goOn() || due.length === 0) return look(nextInMs);
-        if (open.length === 0) return look(1);
-        let moved = 0;
+        const open = due.filter((schedule) => (schedule.nextRunAt ?? 0) <= startedAt);
+        if (!shouldContinue() || due.length === 0) return result(nextInMs);
+        if (open.length === 0) return result(1);
+        let fired = 0;
         const planned = this.#plan(open, at);
         for (const part of batchesOf(planned, inputBytes, slotCount)) {
-          for (const [{ schedule, firing }, answer] of await this.#send(part)) {
-            if (answer.status === "busy") {
+          for (const [{ schedule, firing }, outcome] of await this.#send(part)) {
+            if (outcome.status === "busy") {
               busy.add(schedule.version);
-              this.#held.leave(schedule.version, RETRY_MS, LONGEST_RETRY_MS);
+              this.#held.skip(schedule.version, RETRY_MS, MAX_RETRY_MS);
             }
-            if (answer.status !== "fired") continue;
-            moved++;
-            made += answer.slots.filter(({ job }) => job !== null).length;
-            if (this.publish(schedule, firing, answer)) missed.add(schedule.name);
+            if (outcome.status !== "fired") continue;
+            fired++;
+            enqueued += outcome.slots.filter(({ job }) => job !== null).length;
+            if (this.publish(schedule, firing, outcome)) missed.add(schedule.name);
           }
         }
-        // A store in memory answers within the turn: whatever else waits for the event loop has its turn here.
+        // A store in memory responds without leaving the event loop: this lets timers and sockets run.
         await new Promise((resolve) => setImmediate(resolve));
         const tried = planned.length === 0 ? open : planned.map(({ schedule }) => schedule);
-        if (moved === 0 && tried.some(isOpen)) return look(nextInMs, true);
+        if (fired === 0 && tried.some(isOpen)) return result(nextInMs, true);
       }
     } finally {
-      // In one line: after a night's sleep there may be thousands.
+      // In one line: after a long downtime there may be thousands.
       if (missed.size > 0) {
-        const [some, more] = [[...missed].slice(0, SHOWN), missed.size - SHOWN];
+        const [some, more] = [[...missed].slice(0, MAX_NAMES), missed.size - MAX_NAMES];
         const names = `${some.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
-        logger.warn({ schedules: names }, "slots were missed; hf.schedules.get(name) tells which, in slots");
+        logger.warn({ schedules: names }, "slots were missed; see slots of hf.schedules.get(name)");
       }
     }
   }
 
-  /** As many as can be planned in a moment; the rest is due still. */
+  /** Plans as many as possible in a few milliseconds; the others stay due. */
   #plan(schedules: readonly StoredSchedule[], at: number): Planned[] {
     const planned: Planned[] = [];
-    const end = performance.now() + PLAN_MS;
+    const end = performance.now() + MAX_PLAN_MS;
     for (const schedule of schedules) {
       try {
         planned.push({ schedule, firing: planFiring(schedule, at) });
       } catch (error) {
-        this.#leaveAlone(schedule, error);
+        this.#skipUnreadable(schedule, error);
       }
       if (performance.now() > end) break;
     }
     return planned;
   }
 
-  /** One that the store cannot take must not keep the others from theirs. */
+  /** If a batch fails, its schedules are sent one by one: a bad one must not block the others. */
   async #send(part: readonly Planned[]): Promise<(readonly [Planned, FireResult])[]> {
     const { store } = this.#engine;
     try {
-      const answers = await store.fire(part.map(({ firing }) => firing));
-      return part.map((planned, index) => [planned, answers[index] ?? { status: "changed" }] as const);
+      const results = await store.fire(part.map(({ firing }) => firing));
+      return part.map((planned, index) => [planned, results[index] ?? { status: "changed" }] as const);
     } catch (error) {
       if (part.length === 1 || isOutage(error)) throw error;
     }
-    const answered: (readonly [Planned, FireResult])[] = [];
+    const sent: (readonly [Planned, FireResult])[] = [];
     const failed: { schedule: StoredSchedule; error: unknown }[] = [];
     for (const planned of part) {
       try {
-        answered.push(...(await this.#send([planned])));
+        sent.push(...(await this.#send([planned])));
       } catch (error) {
         failed.push({ schedule: planned.schedule, error });
       }
     }
-    // If none gets through, it is the store and not them.
-    if (answered.length === 0) throw failed[0]?.error;
-    for (const { schedule, error } of failed) this.#leaveAlone(schedule, error);
-    return answered;
+    // If all of them fail, the store is the cause.
+    if (sent.length === 0) throw failed[0]?.error;
+    for (const { schedule, error } of failed) this.#skipUnreadable(schedule, error);
+    return sent;
   }
 
-  /** Another process may be able to read it; its slots wait for that, or for somebody to mend it. */
-  #leaveAlone({ name, version }: StoredSchedule, error: unknown): void {
+  /** Another process, with another version, may be able to read it. Its slots stay due until then, or until it is repaired. */
+  #skipUnreadable({ name, version }: StoredSchedule, error: unknown): void {
     const { logger } = this.#engine;
-    this.#unreadable.leave(version, UNREADABLE_MS);
+    this.#unreadable.skip(version, UNREADABLE_MS);
     logger.error(
       { schedule: name, problem: messageOf(error) },
-      "this process cannot read a schedule, and leaves its slots alone",
+      "this process cannot read a schedule and skips its slots",
     );
   }
 
-  /** Code that is gone does not say goodbye: what no live worker defines any more is told, never deleted. */
+  /** Reports schedules that no live worker defines any more. They are never deleted: the code may only be rolled back. */
   async #reportUndefined(): Promise<void> {
     const { store, clock, events, logger, definedSchedules } = this.#engine;
     this.#reportAt = clock.monotonic() + REPORT_MS;
     const since = clock.now() - DEFAULTS.unknownTypeMs;
     const workers = (await store.workers()).filter((worker) => !worker.left && worker.seenAt >= since);
-    // Somebody defines more than can be listed: nothing can be said.
+    // A worker that defines more schedules than its record can list makes the list incomplete.
     if (workers.some((worker) => worker.schedules === null)) return;
     const known = new Set([...definedSchedules, ...workers.flatMap((worker) => worker.schedules ?? [])]);
     let cursor: string | null = null;

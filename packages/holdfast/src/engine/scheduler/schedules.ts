@@ -14,7 +14,7 @@ import { changedOptions, changesOf, codeOf, differences, packChanges, packCode }
 import type { Definition, NamedScheduleOptions } from "./schedule-definition.js";
 import {
   definitionOf,
-  overBefore,
+  noSlotLeft,
   problemOf,
   readChanges,
   readDefinition,
@@ -28,12 +28,12 @@ import {
 } from "./schedule-definition.js";
 import type { Scheduler } from "./scheduler.js";
 
-/** A schedule as it is read back. */
+/** A schedule. */
 export interface Schedule {
   name: string;
-  /** Whether code defines it (`hf.schedule`) or somebody made it at run time (`hf.schedules.create`). */
+  /** Defined in code (`hf.schedule`) or created at run time (`hf.schedules.create`). */
   origin: "code" | "runtime";
-  /** What was changed at run time over the definition in code; code that is deployed later leaves it alone. */
+  /** Options changed at run time. A later deployment of the code keeps these changes. */
   changed: readonly string[];
   type: string;
   input: unknown;
@@ -51,7 +51,7 @@ export interface Schedule {
   maxAttempts: number;
   user: string | null;
   tags: readonly string[];
-  /** Null: it is disabled, or no slot comes any more. */
+  /** Null: it is disabled, or has no slot left. */
   nextRunAt: Date | null;
   /** The latest slot that became a job or was skipped. */
   lastSlot: Date | null;
@@ -61,16 +61,16 @@ export interface Schedule {
   slots: readonly SlotRecord[];
 }
 
-/** What became of a slot, or of a stretch of slots. */
+/** The result of a slot, or of a range of missed slots. */
 export interface SlotRecord {
   slot: Date;
-  /** The last slot of a stretch that was missed; null for a single slot. */
+  /** The last slot of a missed range; null for a single slot. */
   through: Date | null;
-  /** The job made for it; null if it was skipped. */
+  /** The job of the slot; null if it was skipped. */
   job: string | null;
-  /** What was odd: `late`, `by hand`, `missed`, `overlap`, `refused: …`; null if all went as planned. */
+  /** `late`, `manual`, `missed`, `overlap`, `refused: …`; null if the slot fired on time. */
   reason: SlotReason | null;
-  /** When it was dealt with. */
+  /** When the slot fired or was skipped. */
   at: Date;
 }
 
@@ -79,9 +79,9 @@ export interface ScheduleListOptions {
   enabled?: boolean;
   type?: string | JobType;
   user?: string;
-  /** Schedules a page, 1 to 1000. Default 50. */
+  /** Schedules per page, 1 to 1000. Default 50. */
   limit?: number;
-  /** Where the page before ended: its `cursor`. */
+  /** The `cursor` of the previous page. */
   cursor?: string | null;
 }
 
@@ -137,56 +137,56 @@ export class Schedules {
     const schedule = await this.#write(known, (stored) => {
       if (stored === null) return { definition, code: definition, changes: {} };
       const before = definitionOf(stored);
-      // One that was made at run time is its maker's: code that comes to define it takes over what they agree on.
+      // A schedule created at run time keeps its settings: those that differ from the code count as changes.
       const kept = stored.origin === "code" ? changesOf(stored) : before;
       const changes = differences(definition, kept);
-      const together = { ...definition, ...changes };
-      const useless = problemOf(together, engine.clock.now());
-      if (useless !== null) {
-        const problem = useless.message;
-        engine.logger.warn({ schedule: known, problem }, "with what was changed at run time this schedule cannot run");
+      const effective = { ...definition, ...changes };
+      const error = problemOf(effective, engine.clock.now());
+      if (error !== null) {
+        const problem = error.message;
+        engine.logger.warn({ schedule: known, problem }, "with its run-time changes this schedule cannot run");
       }
-      return { definition: together, code: definition, changes };
+      return { definition: effective, code: definition, changes };
     });
-    // Who edits the code and deploys it would wonder why nothing happens.
+    // Logged, because an edit of the code seems to have no effect.
     if (schedule.changed.length > 0) {
       const changed = schedule.changed.join(", ");
       engine.logger.warn(
         { schedule: known, changed },
-        "changed at run time and kept; hf.schedules.reset(name) undoes it",
+        "run-time changes override the code; hf.schedules.reset(name) undoes them",
       );
     }
     return schedule;
   }
 
-  /** Makes a schedule at run time. Throws `ScheduleExistsError` if there is one of this name. */
+  /** Creates a schedule at run time. Throws `ScheduleExistsError` if the name is taken. */
   create<Input>(name: string, options: ScheduleOptions<Input> | NamedScheduleOptions): Promise<Schedule>;
   async create(name: string, options: ScheduleOptions<unknown> | NamedScheduleOptions): Promise<Schedule> {
     const engine = this.#open();
     const known = readScheduleName(name);
     const definition = await readDefinition(options, engine, engine.clock.now());
-    const over = overBefore(definition, engine.clock.now());
-    if (over !== null) throw over;
+    const ended = noSlotLeft(definition, engine.clock.now());
+    if (ended !== null) throw ended;
     return this.#write(known, (stored) => {
       if (stored !== null) throw new ScheduleExistsError(known);
       return { definition, code: null, changes: {} };
     });
   }
 
-  /** The schedule with what became of its last slots, or null. */
+  /** The schedule with its last slots, or null. */
   async get(name: string): Promise<Schedule | null> {
     const stored = await this.#open().store.getSchedule(readScheduleName(name));
     return stored === null ? null : readSchedule(stored);
   }
 
-  /** Schedules that match, by name, a page at a time. */
+  /** Schedules that match, sorted by name, one page at a time. */
   async list(options: ScheduleListOptions = {}): Promise<{ schedules: Schedule[]; cursor: string | null }> {
     const { filter, limit, cursor } = readListOptions(options);
     const page = await this.#open().store.listSchedules(filter, { limit, cursor });
     return { schedules: page.schedules.map(readSchedule), cursor: page.cursor };
   }
 
-  /** Changes what is given and leaves the rest. Deployed code will not change it back. */
+  /** Changes the given settings. A later deployment of the code does not revert them. */
   update(name: string, changes: ScheduleChanges): Promise<Schedule> {
     return this.#updateBy(name, () => changes);
   }
@@ -205,16 +205,16 @@ export class Schedules {
     });
   }
 
-  /** Lets it run again, from now on: slots that passed meanwhile are not made up for. */
+  /** Enables a schedule from now on. Slots that passed while it was disabled are not caught up. */
   enable(name: string): Promise<Schedule> {
     return this.update(name, { enabled: true });
   }
-  /** Lets it rest. Its jobs and its slots stay as they are. */
+  /** Disables a schedule. Its jobs and its slot history stay. */
   disable(name: string): Promise<Schedule> {
     return this.update(name, { enabled: false });
   }
 
-  /** Takes back what was changed at run time over the definition in code. */
+  /** Reverts run-time changes to the definition in code. */
   async reset(name: string): Promise<Schedule> {
     this.#open();
     const known = readScheduleName(name);
@@ -226,7 +226,7 @@ export class Schedules {
     });
   }
 
-  /** Deletes a schedule with what is known of its slots; its jobs stay. False: there was none. */
+  /** Deletes a schedule and its slot history; its jobs stay. False if it does not exist. */
   async remove(name: string): Promise<boolean> {
     const { store, definedSchedules } = this.#open();
     const known = readScheduleName(name);
@@ -234,7 +234,7 @@ export class Schedules {
     return store.removeSchedule(known);
   }
 
-  /** The next slots, of a schedule or of a timing that is only thought of. */
+  /** The next slots of a schedule, or of a timing without a schedule. */
   preview(name: string, count?: number): Promise<Date[]>;
   preview(timing: ScheduleTiming & Pick<ScheduleSettings, "startAt" | "endAt">, count?: number): Promise<Date[]>;
   async preview(
@@ -242,17 +242,17 @@ export class Schedules {
     count = 5,
   ): Promise<Date[]> {
     const { store, clock } = this.#open();
-    const most = readCount(count, "count", 1, LIMITS.preview);
-    if (typeof target !== "string") return slotsFrom(readTiming(target, clock.now()), clock.now(), most);
+    const limit = readCount(count, "count", 1, LIMITS.preview);
+    if (typeof target !== "string") return slotsFrom(readTiming(target, clock.now()), clock.now(), limit);
     const known = readScheduleName(target);
     const stored = await store.getSchedule(known);
     if (stored === null) throw new ScheduleNotFoundError(known);
-    return slotsFrom(timingOf(stored), Math.max(clock.now(), stored.lastSlot ?? 0), most);
+    return slotsFrom(timingOf(stored), Math.max(clock.now(), stored.lastSlot ?? 0), limit);
   }
 
   /**
-   * Makes a job now, besides the slots, whether the schedule is enabled or not. With `overlap: "skip"` and a run that
-   * is live, the answer is that run.
+   * Enqueues a job now, in addition to the slots, even if the schedule is disabled. With `overlap: "skip"` and a live run, it
+   * returns that run.
    */
   async runNow(name: string): Promise<EnqueueResult> {
     const engine = this.#open();
@@ -261,9 +261,9 @@ export class Schedules {
       const stored = await engine.store.getSchedule(known);
       if (stored === null) throw new ScheduleNotFoundError(known);
       const firing = planRunNow(stored, engine.clock.now());
-      const answer = await this.#scheduler.fireAlone(stored, firing);
-      if (answer.status !== "fired") continue;
-      const { job = null, heldBy = null } = answer.slots[0] ?? {};
+      const result = await this.#scheduler.fireNow(stored, firing);
+      if (result.status !== "fired") continue;
+      const { job = null, heldBy = null } = result.slots[0] ?? {};
       const id = job ?? heldBy;
       if (id === null) throw new HoldfastError("NOT_STORED", "the store refused the job");
       return { id, duplicate: job === null, replaced: false };
@@ -271,8 +271,8 @@ export class Schedules {
   }
 
   /**
-   * Turns every slot that has come into a job, now. A worker does it by itself; call this where none runs: from cron,
-   * in a Lambda, in tests. Answers how many jobs were made.
+   * Enqueues the jobs of all due slots now. Workers do this by themselves; call it where none runs: from cron, in a Lambda, in
+   * tests. Returns how many jobs were enqueued.
    */
   async fireDue(): Promise<number> {
     this.#open();
@@ -285,7 +285,7 @@ export class Schedules {
     return writing.finally(() => this.#writing.delete(writing));
   }
 
-  /** Reads, decides, writes; again if somebody else wrote in between. */
+  /** Reads, decides and writes; repeats if another process wrote meanwhile. */
   async #decideAndPut(
     name: string,
     decide: (stored: StoredSchedule | null) => Write | Promise<Write>,
@@ -294,10 +294,10 @@ export class Schedules {
     for (;;) {
       const stored = await store.getSchedule(name);
       const { definition, code, changes } = await decide(stored);
-      // By the store's clock, as slots are: this process may be a web server whose own is off.
+      // By the store's clock, as all slots are: the clock of this process may be wrong.
       const { at: now } = await store.dueSchedules(0);
       const retimed = stored !== null && isRetimed(stored, definition);
-      if (retimed && (await this.#fireOpen(stored, definition, now))) continue;
+      if (retimed && (await this.#fireDueSlots(stored, definition, now))) continue;
       const record: ScheduleRecord = {
         ...definition,
         name,
@@ -316,16 +316,16 @@ export class Schedules {
   }
 
   /**
-   * Slots that came before a schedule runs at other times are dealt with as it was, or they would be lost without a
-   * word. True if there were any; the schedule is another then.
+   * Before the timing changes, slots that are already due fire by the old timing; otherwise they would be lost silently. True if
+   * there were any: the stored schedule has then changed.
    */
-  async #fireOpen(stored: StoredSchedule, definition: Definition, now: number): Promise<boolean> {
+  async #fireDueSlots(stored: StoredSchedule, definition: Definition, now: number): Promise<boolean> {
     if (!definition.enabled || stored.nextRunAt === null || stored.nextRunAt > now) return false;
     try {
-      await this.#scheduler.fireOne(stored, now);
+      await this.#scheduler.fireSchedule(stored, now);
       return true;
     } catch (error) {
-      // What cannot be read has no slots; it is mended by what is written now.
+      // A schedule that cannot be read has no slots. The write that follows repairs it.
       if (error instanceof InvalidOptionError) return false;
       throw error;
     }
@@ -357,7 +357,7 @@ export function updateScheduleBy(schedules: Schedules, name: string, decide: Dec
 
 interface Write {
   definition: Definition;
-  /** What code says; null for one that was made at run time. */
+  /** The definition in code; null for a schedule created at run time. */
   code: Definition | null;
   changes: Partial<Definition>;
 }
@@ -367,7 +367,7 @@ function isRetimed(stored: StoredSchedule, definition: Definition): boolean {
   return before.enabled && RETIMING.some((field) => before[field] !== definition[field]);
 }
 
-/** From now if it begins, begins again or runs at other times; else as it was, so that nothing missed is forgotten. */
+/** From now on if the schedule is new, was enabled again or has a new timing; otherwise unchanged, so that no slot is lost. */
 function nextRun(definition: Definition, stored: StoredSchedule | null, retimed: boolean, now: number): number | null {
   if (!definition.enabled) return null;
   if (stored?.enabled === true && !retimed) return stored.nextRunAt;
@@ -380,9 +380,9 @@ function isSame(record: ScheduleRecord, stored: StoredSchedule): boolean {
   return text(record) === text(stored);
 }
 
-function slotsFrom(timing: Timing, after: number, most: number): Date[] {
+function slotsFrom(timing: Timing, after: number, limit: number): Date[] {
   const slots: Date[] = [];
-  for (let slot = nextSlot(timing, after); slot !== null && slots.length < most; slot = nextSlot(timing, slot)) {
+  for (let slot = nextSlot(timing, after); slot !== null && slots.length < limit; slot = nextSlot(timing, slot)) {
     slots.push(new Date(slot));
   }
   return slots;
@@ -422,7 +422,7 @@ function readListOptions(options: ScheduleListOptions): {
   };
 }
 
-/** A stored schedule as people read it. */
+/** A stored schedule as callers see it. */
 function readSchedule(stored: StoredSchedule): Schedule {
   const { name, origin, type, cron, timezone, everyMs, jitterMs, catchUp, overlap, enabled } = stored;
   const { queue, priority, maxAttempts, user, tags, nextRunAt } = stored;
@@ -450,11 +450,11 @@ function readSchedule(stored: StoredSchedule): Schedule {
     lastSlot: dateOrNull(stored.lastSlot),
     createdAt: dateOf(stored.createdAt),
     updatedAt: dateOf(stored.updatedAt),
-    slots: stored.slots.map((kept) => ({
-      ...kept,
-      slot: dateOf(kept.slot),
-      through: dateOrNull(kept.through),
-      at: dateOf(kept.at),
+    slots: stored.slots.map((record) => ({
+      ...record,
+      slot: dateOf(record.slot),
+      through: dateOrNull(record.through),
+      at: dateOf(record.at),
     })),
   };
 }

@@ -14,8 +14,8 @@ const DELETE_BATCH = 50;
 
 /**
  * The audit log. Each month is a partition, with its entries by time. An item per month lists the months that have
- * entries, so that a list skips empty years. Another item per entry has only its id: if the same entry is appended again
- * at another time, that item rejects it.
+ * entries, so that a list skips empty years. Another item per entry has only its id: if the same entry is appended
+ * again at another time, that item rejects it.
  */
 export class AuditLog {
   readonly #table: Table;

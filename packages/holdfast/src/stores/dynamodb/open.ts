@@ -73,8 +73,8 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
   let closing: Promise<void> | null = null;
 
   /**
-   * Runs a call of the store. `close` waits for it. A call that needs the time first waits for any response, which has it
-   * (see ServerTime).
+   * Runs a call of the store. `close` waits for it. A call that needs the time first waits for any response, which has
+   * it (see ServerTime).
    */
   async function run<Result>(work: () => Promise<Result>, { needsTime = true } = {}): Promise<Result> {
     if (closing !== null) throw new ClosedError("the store is closed", "open a new one");

@@ -374,7 +374,9 @@ export class Schedules {
     return { job: job.id, heldBy: null, reason };
   }
 
-  /** Updates the plan with the items that failed conditions. True: our earlier request was done, its response was lost. */
+  /**
+   * Updates the plan with the items that failed conditions. True: our earlier request was done, its response was lost.
+   */
   #learnFrom({ meaning }: Planned, failed: readonly (Item | null | undefined)[], plan: Plan): boolean {
     let isDone = false;
     for (const [at, found] of failed.entries()) {

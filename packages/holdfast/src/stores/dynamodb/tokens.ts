@@ -6,7 +6,9 @@ import { Change } from "./connection/expressions.js";
 import { CURSOR_KEY, TOKEN_COUNT, TOKENS, type Key } from "./jobs/keys.js";
 import type { Table } from "./connection/table.js";
 
-/** API tokens. They are few, so all are in one partition. Each write also changes their count, which enforces the limit. */
+/**
+ * API tokens. They are few, so all are in one partition. Each write also changes their count, which enforces the limit.
+ */
 export class Tokens {
   readonly #table: Table;
 

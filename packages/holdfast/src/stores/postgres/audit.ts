@@ -9,7 +9,7 @@ export interface AuditOperations {
   purge(runner: Runner, request: { before: number; limit: number }): Promise<number>;
 }
 
-/** What somebody changed. Rows are added and, when their time is over, deleted; none is ever rewritten. */
+/** The audit log. Entries are added and, after their retention, deleted; they are never updated. */
 export function auditOperations(sql: Sql): AuditOperations {
   const { s } = sql;
   const add = sql.statement(
@@ -32,7 +32,7 @@ export function auditOperations(sql: Sql): AuditOperations {
     action: listing("action", "AND action = $5", "NULLS LAST"),
     both: listing("both", "AND actor = $5 AND action = $6", "NULLS LAST"),
   };
-  // Row security may hide rows from whoever runs it: see access-sql.ts. No row is locked first, for that takes more rights.
+  // Row-level security may hide rows: see access-sql.ts. Rows are not locked first, because that needs more privileges.
   const purge = sql.statement(
     "audit_purge",
     `WITH gone AS (

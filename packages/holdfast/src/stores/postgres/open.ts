@@ -21,7 +21,7 @@ import { auditOperations } from "./audit.js";
 import { changeOperations } from "./jobs/changes.js";
 import { claimOperation } from "./jobs/claim.js";
 import { canSpareOne, lazyPool, listenAt, listenOn } from "./connection/connections.js";
-import { callersRunner, Db, Turns, type CallersTransaction, type PgPool } from "./connection/db.js";
+import { callersRunner, Db, TransactionQueue, type CallersTransaction, type PgPool } from "./connection/db.js";
 import { examine } from "./doctor/doctor.js";
 import type { Finding } from "./doctor/finding.js";
 import type { InsertRunner } from "./jobs/insert-direct.js";
@@ -41,40 +41,43 @@ import type { SchemaSettings } from "./schema/schema.js";
 import { sqlFor } from "./connection/sql.js";
 import { tokenOperations } from "./tokens.js";
 import { TypesIndex } from "./schema/types-index.js";
-import { refuseUnfit } from "./connection/server-check.js";
-import { upkeepOperations } from "./jobs/maintenance.js";
+import { checkServer } from "./connection/server-check.js";
+import { maintenanceOperations } from "./jobs/maintenance.js";
 import { hideSecret } from "../../access/secret.js";
-import { Folding } from "./jobs/counter-rollup.js";
+import { CounterRollup } from "./jobs/counter-rollup.js";
 import { readUsers, type UsersOptions } from "./schema/users.js";
 
 export interface PostgresOptions {
-  /** Your own `pg` pool. Left out: a pool of our own for the URL. */
+  /** Your own `pg` pool. Default: the store opens a pool for the URL. */
   pool?: PgPool;
-  /** The schema with Holdfast's tables. Default `holdfast`. */
+  /** The schema of Holdfast's tables. Default `holdfast`. */
   schema?: string;
-  /** Connections of our own pool, besides the one that listens. Default 4. */
+  /** Connections of the store's own pool, besides the one that listens. Default 4. */
   connections?: number;
-  /** `false`: nobody is woken by LISTEN and NOTIFY, and workers find jobs by polling. */
+  /** `false`: no LISTEN and NOTIFY; workers find jobs by polling. Default `true`. */
   notify?: boolean;
   /**
-   * Where to LISTEN, if not at the URL or on your pool: PostgreSQL itself, where those go through a pooler in transaction
-   * mode. A pool of a single connection is not listened on.
+   * Address for LISTEN: the server itself, if the URL or your pool goes through a pooler in transaction mode. Default:
+   * the URL, or a connection of your pool if it has more than one.
    */
   listenUrl?: string;
-  /** Type of your users' key, if jobs shall refer to users. Default `text`. */
+  /** Type of the column with a job's user: the type of your users' key, if jobs refer to them. Default `text`. */
   userType?: "text" | "uuid" | "bigint";
   /**
-   * The table of your users, if jobs shall refer to it: jobs and schedules of a user who is deleted go with the user, and
-   * none can be made for a user who is not there. The column's type must be `userType`.
+   * Your users' table, if jobs refer to it by a foreign key: deleting a user deletes their jobs and schedules, and a
+   * job for an unknown user is rejected. The column's type must be `userType`.
    */
   users?: UsersOptions;
-  /** Roles for programs, and row-level security by which users see only their own jobs. Left out: as the database is. */
+  /**
+   * Roles for programs, and row-level security that shows users only their own jobs. Default: roles and privileges are
+   * not changed.
+   */
   access?: AccessOptions;
   clock?: Clock;
 }
 
-/** How a store is opened. */
-export const WAYS = 'use postgres("postgres://…") or postgres({ pool })';
+/** How to open a store, for error messages. */
+export const USAGE = 'use postgres("postgres://…") or postgres({ pool })';
 
 const POSTGRES_FIELDS: ReadonlySet<string> = optionKeys<PostgresOptions>({
   pool: true,
@@ -88,19 +91,16 @@ const POSTGRES_FIELDS: ReadonlySet<string> = optionKeys<PostgresOptions>({
   clock: true,
 });
 
-/** The PostgreSQL store, and what only it can do. */
+/** The PostgreSQL store, with methods that other stores do not have. */
 export interface PostgresStore extends Store {
-  /**
-   * The SQL of `migrate`, for those who run it by other means: `psql`, or a migration tool. Run again, it changes
-   * nothing.
-   */
+  /** The SQL of `migrate`, to run with `psql` or a migration tool. It can run any number of times. */
   migrations(options?: ScriptOptions): string;
-  /** For development: takes migrations back, and with them what they stored. */
+  /** For development: undoes migrations, and deletes what they stored. */
   undoMigrations(options: UndoOptions): Promise<void>;
   /**
-   * Makes jobs of the rows of an old table, and drops tables that are no longer needed: all of it or nothing, in one
-   * transaction, with the old table locked. Ids, times and errors are kept. What was running is due at once and counts
-   * as a lost lease. Rows that were imported before are skipped.
+   * Imports the rows of an old table as jobs, and optionally drops tables, in one transaction, with the old table
+   * locked. Ids, times and errors are preserved. A running job is due immediately, as if its lease had expired. Rows
+   * that were imported before are skipped.
    *
    * ```ts
    * await store.importLegacy({
@@ -113,9 +113,9 @@ export interface PostgresStore extends Store {
    */
   importLegacy(options: LegacyImportOptions): Promise<LegacyImport>;
   /**
-   * Looks for what holds jobs up or endangers them, in server, schema and queues, and says what to do about each thing.
-   * What this role may not look at is a finding, not an error. It makes a schema to compare with and takes it back, so
-   * it is made to be asked now and then, not every second.
+   * Checks server, schema and queues for problems that delay or endanger jobs, and reports what to do about each.
+   * Checks that need more permissions are reported as findings. It creates a schema to compare with and rolls that
+   * back, so do not call it every second.
    *
    * ```ts
    * for (const { level, check, found, advice } of await store.doctor()) console.log(level, check, found, advice);
@@ -124,14 +124,14 @@ export interface PostgresStore extends Store {
   doctor(): Promise<Finding[]>;
 }
 
-/** Opens a store on a PostgreSQL database. Nothing is touched before `migrate`. */
+/** Opens a store on a PostgreSQL database. Nothing is created before `migrate`. */
 export function openPostgres(given: string | null, options: PostgresOptions = {}): PostgresStore {
   refuseUnknown(options, POSTGRES_FIELDS, "postgres");
   if (given !== null && !/^postgres(?:ql)?:/.test(given)) {
-    throw new InvalidOptionError("url", `${show(hideSecrets(given))} is no postgres:// address`);
+    throw new InvalidOptionError("url", `${show(hideSecrets(given))} is not a postgres:// address`);
   }
   if (given === null && options.pool === undefined) {
-    throw new InvalidOptionError("pool", `is missing; ${WAYS}`);
+    throw new InvalidOptionError("pool", `is missing; ${USAGE}`);
   }
   const { url, schema: schemaInUrl } = given === null ? { url: null, schema: null } : readPostgresUrl(given);
   const clock = options.clock ?? systemClock;
@@ -141,12 +141,12 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     throw new InvalidOptionError("userType", `${show(userType)} is none of "text", "uuid", "bigint"`);
   }
   if (options.pool !== undefined && typeof options.pool?.connect !== "function") {
-    throw new InvalidOptionError("pool", "is not a pool of pg; make it with new pg.Pool({ … })");
+    throw new InvalidOptionError("pool", "is not a pg pool; create it with new pg.Pool({ … })");
   }
   if (options.listenUrl !== undefined && !/^postgres(?:ql)?:/.test(options.listenUrl)) {
     throw new InvalidOptionError(
       "listenUrl",
-      `${show(hideSecrets(String(options.listenUrl)))} is no postgres:// address`,
+      `${show(hideSecrets(String(options.listenUrl)))} is not a postgres:// address`,
     );
   }
   const connections = readCount(options.connections ?? 4, "connections", 1, 1_000);
@@ -164,8 +164,8 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   const db = new Db(pool, where, { owned: options.pool === undefined, onEnded: () => void listener.stop() });
   const sql = sqlFor(settings.schema, userType);
   const inserts = insertOperations(sql);
-  const upkeep = upkeepOperations(sql);
-  const typesIndex = new TypesIndex(sql, db, upkeep);
+  const maintenance = maintenanceOperations(sql);
+  const typesIndex = new TypesIndex(sql, db, maintenance);
   const claim = claimOperation(sql, typesIndex);
   const leases = leaseOperations(sql);
   const changes = changeOperations(sql);
@@ -175,34 +175,34 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   const audit = auditOperations(sql);
   const tokens = tokenOperations(sql);
   const lanes = laneKeeper(sql, db);
-  const folding = new Folding(() => upkeep.fold(db, time()));
+  const rollup = new CounterRollup(() => maintenance.rollUp(db, time()));
   const time = (): number | null => (clock === systemClock ? null : clock.now());
   const listeners = new Set<(hint: Hint) => void>();
-  const tell = (hints: readonly Hint[]): void => {
+  const emit = (hints: readonly Hint[]): void => {
     for (const hint of hints) for (const listener of listeners) listener(hint);
   };
   const notifies = options.notify !== false;
   const notifier = new Notifier(db, channel, self);
   const listenUrl = options.listenUrl ?? url;
-  // A listener on the last connection would deregister none to work with.
+  // With one connection, a listener would leave none for queries.
   const listens = notifies && (listenUrl !== null || canSpareOne(pool));
   const listener = new Listener({
     connect: () => (listenUrl === null ? listenOn(pool) : listenAt(listenUrl)),
-    say: (payload) => db.run(NOTIFY, [channel, payload]),
+    notify: (payload) => db.run(NOTIFY, [channel, payload]),
     channel,
     self,
     clock: systemClock,
-    onHints: tell,
-    onDeaf: warnOfPooler,
+    onHints: emit,
+    onSilence: warnAboutPooler,
   });
-  const turns = new Turns();
+  const transactions = new TransactionQueue();
   const pending = new Set<Promise<unknown>>();
   let closed = false;
   let closing: Promise<void> | null = null;
   let claimedAt = Number.NEGATIVE_INFINITY;
 
-  /** A call under way: closing waits for it. */
-  async function under<Answer>(work: () => Promise<Answer>): Promise<Answer> {
+  /** Runs a call. `close` waits for it. */
+  async function tracked<Result>(work: () => Promise<Result>): Promise<Result> {
     if (closed) throw new ClosedError("the store is closed", "open a new one");
     const call = work();
     pending.add(call);
@@ -219,30 +219,33 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     listeners.clear();
     await listener.stop();
     await notifier.stop();
-    await Promise.allSettled([...pending, typesIndex.stop(), folding.stop()]);
+    await Promise.allSettled([...pending, typesIndex.stop(), rollup.stop()]);
     await db.end();
   }
 
   function hint(...hints: Hint[]): void {
     if (hints.length === 0) return;
-    queueMicrotask(() => tell(hints));
+    queueMicrotask(() => emit(hints));
     if (notifies && !closed) for (const each of hints) notifier.send(each);
   }
 
-  /** Hints of jobs that were enqueued here. Where a worker of this process looks first, others hear of what it leaves. */
+  /**
+   * Hints for jobs that were enqueued here. If a worker of this process is about to claim, others are notified only of
+   * what it leaves.
+   */
   function hintOfJobs(hints: readonly Hint[]): void {
     const offers = notifies && !closed && performance.now() - claimedAt < WORKING_MS;
     const isDue = hints.some((each) => each.kind === "work" && each.inMs === 0);
     if (!offers || !isDue) return hint(...hints);
-    queueMicrotask(() => tell(hints));
+    queueMicrotask(() => emit(hints));
     notifier.offer();
   }
 
   const own: InsertRunner = {
     inside: false,
     run: (statement, values) => db.run(statement, values),
-    apart: (work) => work(own),
-    together: (work) => db.transaction(work),
+    isolated: (work) => work(own),
+    atomic: (work) => db.transaction(work),
   };
 
   return {
@@ -257,221 +260,221 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     },
     migrations: (script) => migrationScript(settings, script),
     migrate: () =>
-      under(async () => {
-        await refuseUnfit(db, where);
+      tracked(async () => {
+        await checkServer(db, where);
         await migrate(db, settings);
       }),
     pendingMigrations: () =>
-      under(async () => {
-        await refuseUnfit(db, where);
+      tracked(async () => {
+        await checkServer(db, where);
         return pendingMigrations(db, settings);
       }),
-    undoMigrations: (undo) => under(() => undoMigrations(db, settings, undo)),
+    undoMigrations: (undo) => tracked(() => undoMigrations(db, settings, undo)),
     importLegacy: (given) =>
-      under(async () => {
-        const answer = await importLegacy(db, given, time());
-        if (!answer.dryRun && answer.imported > 0) hint(WORK_NOW);
-        return answer;
+      tracked(async () => {
+        const result = await importLegacy(db, given, time());
+        if (!result.dryRun && result.imported > 0) hint(WORK_NOW);
+        return result;
       }),
     doctor: () =>
-      under(() => {
-        // Of the caller's pool one connection listens; of ours, one besides.
-        const most = options.pool === undefined ? connections + (notifies ? 1 : 0) : null;
-        return examine(db, { settings, schema: schemaName, connections: most, clock, time });
+      tracked(() => {
+        // The listener uses one of the caller's connections, or an additional one of the store's own.
+        const maxConnections = options.pool === undefined ? connections + (notifies ? 1 : 0) : null;
+        return examine(db, { settings, schema: schemaName, connections: maxConnections, clock, time });
       }),
     close: () => (closing ??= close()),
 
     insert: (jobs) =>
-      under(async () => {
+      tracked(async () => {
         if (jobs.length === 0) return [];
         const isLocked = await lanes.ensure(jobs, time());
-        const answers = await sparing(jobs, isLocked, "busy", (free) => inserts.insert(own, free, time()));
-        hintOfJobs(insertHints(jobs, answers, clock.now()));
-        return answers;
+        const results = await exceptLocked(jobs, isLocked, "busy", (free) => inserts.insert(own, free, time()));
+        hintOfJobs(insertHints(jobs, results, clock.now()));
+        return results;
       }),
     insertIn: (tx, jobs) =>
-      under(async () => {
+      tracked(async () => {
         const callers = readTransaction(tx);
-        return turns.take(callers, async () => {
+        return transactions.run(callers, async () => {
           const runner = insideOf(callersRunner(callers, where));
-          await lanes.ensureBeside(runner, jobs, time());
-          const answers = await inserts.insertInside(runner, jobs, time());
-          // What is due later is found then.
-          const isDue = insertHints(jobs, answers, clock.now()).some((each) => each.kind === "work" && each.inMs === 0);
+          await lanes.ensureForTransaction(runner, jobs, time());
+          const results = await inserts.insertInside(runner, jobs, time());
+          // Jobs that are due later need no notification: workers poll for them.
+          const isDue = insertHints(jobs, results, clock.now()).some((each) => each.kind === "work" && each.inMs === 0);
           if (notifies && isDue) await notifier.sendIn(runner, WORK_NOW);
-          return answers;
+          return results;
         });
       }),
 
     claim: (request) =>
-      under(async () => {
+      tracked(async () => {
         if (request.types !== null) await typesIndex.ensure();
         claimedAt = performance.now();
         const everything = request.queues === null && request.types === null;
         return notifier.whileClaiming(
           () => claim(db, request, time()),
-          // One that knows of more that is due was cut for want of room, or has yet to look from the start.
+          // nextDueAt is now: the byte limit cut the claim, or the lanes must be scanned from the start.
           ({ at, jobs, nextDueAt }) => everything && jobs.length < request.limit && nextDueAt !== at,
         );
       }),
-    start: (marks) => under(async () => (marks.length === 0 ? [] : leases.start(db, marks, time()))),
-    extend: (refs, leaseMs) => under(async () => (refs.length === 0 ? [] : leases.extend(db, refs, leaseMs, time()))),
+    start: (marks) => tracked(async () => (marks.length === 0 ? [] : leases.start(db, marks, time()))),
+    extend: (refs, leaseMs) => tracked(async () => (refs.length === 0 ? [] : leases.extend(db, refs, leaseMs, time()))),
     settle: (outcomes) =>
-      under(async () => {
+      tracked(async () => {
         if (outcomes.length === 0) return [];
-        const answers = await leases.settle(db, outcomes, time());
+        const results = await leases.settle(db, outcomes, time());
         hint(...settleHints(outcomes));
-        return answers;
+        return results;
       }),
     settleIn: (tx, outcome, note) =>
-      under(async () => {
+      tracked(async () => {
         const callers = readTransaction(tx);
-        return turns.take(callers, async () => {
-          // In a savepoint, also to know that a transaction is open: without one the job would be complete for good.
-          return insideOf(callersRunner(callers, where)).apart(async (runner) => {
-            const answer = await leases.settleIn(runner, outcome, note, time());
-            if (notifies && answer !== "lost") await notifier.sendIn(runner, { kind: "finished" });
-            return answer;
+        return transactions.run(callers, async () => {
+          // The savepoint fails if no transaction is open. Without it, the job would be completed immediately.
+          return insideOf(callersRunner(callers, where)).isolated(async (runner) => {
+            const result = await leases.settleIn(runner, outcome, note, time());
+            if (notifies && result !== "lost") await notifier.sendIn(runner, { kind: "finished" });
+            return result;
           });
         });
       }),
-    note: (notes) => under(async () => (notes.length === 0 ? undefined : leases.note(db, notes, time()))),
+    note: (notes) => tracked(async () => (notes.length === 0 ? undefined : leases.note(db, notes, time()))),
 
-    get: (id, scope) => under(() => queries.get(db, id, scope ?? {})),
+    get: (id, scope) => tracked(() => queries.get(db, id, scope ?? {})),
     list: (filter, page) =>
-      under(async () => {
+      tracked(async () => {
         refuseForeignCursor(page);
         const found = await db.snapshot((runner) => queries.list(runner, filter, page, time()));
-        folding.soon();
+        rollup.trigger();
         return found;
       }),
     skip: (filter, page) =>
-      under(async () => {
+      tracked(async () => {
         refuseForeignCursor(page);
         return db.snapshot((runner) => queries.skip(runner, filter, page, time()));
       }),
     cancel: (ids, scope) =>
-      under(async () => {
-        const answers = await changes.cancel(db, ids, scope ?? {}, time());
-        hint(...cancelHints(ids, answers));
-        return answers;
+      tracked(async () => {
+        const results = await changes.cancel(db, ids, scope ?? {}, time());
+        hint(...cancelHints(ids, results));
+        return results;
       }),
     retry: (ids, scope) =>
-      under(async () => {
-        const answers = await changes.retry(db, ids, scope ?? {}, time());
-        hint(...retryHints(answers));
-        return answers;
+      tracked(async () => {
+        const results = await changes.retry(db, ids, scope ?? {}, time());
+        hint(...retryHints(results));
+        return results;
       }),
-    remove: (ids, scope) => under(() => changes.remove(db, ids, scope ?? {})),
+    remove: (ids, scope) => tracked(() => changes.remove(db, ids, scope ?? {})),
 
     reapExpiredLeases: (limit) =>
-      under(async () => {
-        const laidDown = await upkeep.reapExpiredLeases(db, limit, time());
-        hint(...reapHints(laidDown));
-        return laidDown;
+      tracked(async () => {
+        const reaped = await maintenance.reapExpiredLeases(db, limit, time());
+        hint(...reapHints(reaped));
+        return reaped;
       }),
     expireOverdue: (limit) =>
-      under(async () => {
-        const laidDown = await upkeep.expireOverdue(db, limit, time());
-        hint(...reapHints(laidDown));
-        return laidDown;
+      tracked(async () => {
+        const reaped = await maintenance.expireOverdue(db, limit, time());
+        hint(...reapHints(reaped));
+        return reaped;
       }),
-    purge: (request) => under(() => upkeep.purge(db, request, time())),
-    maintain: () => under(() => upkeep.tidy(db, time())),
-    tryAcquireDuty: (name, everyMs) => under(() => upkeep.tryAcquireDuty(db, name, everyMs, time())),
+    purge: (request) => tracked(() => maintenance.purge(db, request, time())),
+    maintain: () => tracked(() => maintenance.maintain(db, time())),
+    tryAcquireDuty: (name, everyMs) => tracked(() => maintenance.tryAcquireDuty(db, name, everyMs, time())),
 
     stats: () =>
-      under(async () => {
+      tracked(async () => {
         const stats = await queries.stats(db, time());
-        folding.soon();
+        rollup.trigger();
         return stats;
       }),
-    pause: (queue) => under(() => queries.setPaused(db, queue, true, time())),
+    pause: (queue) => tracked(() => queries.setPaused(db, queue, true, time())),
     resume: (queue) =>
-      under(async () => {
+      tracked(async () => {
         await queries.setPaused(db, queue, false, time());
         hint(WORK_NOW);
       }),
-    queues: () => under(() => queries.queues(db)),
+    queues: () => tracked(() => queries.queues(db)),
 
     putSchedule: (schedule, version) =>
-      under(async () => {
-        const answer = await schedules.put(db, schedule, version, time());
-        hint(...scheduleHints(answer));
-        return answer;
+      tracked(async () => {
+        const result = await schedules.put(db, schedule, version, time());
+        hint(...scheduleHints(result));
+        return result;
       }),
-    getSchedule: (name) => under(() => schedules.get(db, name)),
-    listSchedules: (filter, page) => under(() => schedules.list(db, filter, page)),
+    getSchedule: (name) => tracked(() => schedules.get(db, name)),
+    listSchedules: (filter, page) => tracked(() => schedules.list(db, filter, page)),
     removeSchedule: (name) =>
-      under(async () => {
+      tracked(async () => {
         const removed = await schedules.remove(db, name);
         hint(...scheduleHints(removed));
         return removed;
       }),
-    dueSchedules: (limit) => under(() => schedules.due(db, limit, time())),
+    dueSchedules: (limit) => tracked(() => schedules.due(db, limit, time())),
     fire: (firings) =>
-      under(async () => {
+      tracked(async () => {
         const jobs = firings.flatMap(({ slots }) => slots.flatMap(({ job }) => (job === null ? [] : [job])));
         const isLocked = await lanes.ensure(jobs, time());
         const waits =
           isLocked && (({ slots }: Firing): boolean => slots.some(({ job }) => job !== null && isLocked(job)));
-        const begin = <Answer>(work: (runner: InsertRunner) => Promise<Answer>): Promise<Answer> =>
+        const begin = <Result>(work: (runner: InsertRunner) => Promise<Result>): Promise<Result> =>
           db.transaction((runner) => work(insideOf(runner)));
-        const answers = await sparing<Firing, FireResult>(firings, waits, { status: "busy" }, async (free) => {
+        const results = await exceptLocked<Firing, FireResult>(firings, waits, { status: "busy" }, async (free) => {
           const fired: FireResult[] = [];
           for (const part of differentSchedules(free)) fired.push(...(await schedules.fire(begin, part, time())));
           return fired;
         });
-        hintOfJobs(fireHints(firings, answers, clock.now()));
-        return answers;
+        hintOfJobs(fireHints(firings, results, clock.now()));
+        return results;
       }),
 
-    heartbeat: (worker) => under(() => queries.heartbeat(db, worker, time())),
-    deregister: (id) => under(() => queries.deregister(db, id, time())),
-    workers: () => under(() => queries.workers(db, time())),
+    heartbeat: (worker) => tracked(() => queries.heartbeat(db, worker, time())),
+    deregister: (id) => tracked(() => queries.deregister(db, id, time())),
+    workers: () => tracked(() => queries.workers(db, time())),
 
-    audit: (entries) => under(async () => (entries.length === 0 ? undefined : audit.append(db, entries, time()))),
-    listAudit: (filter, page) => under(() => audit.list(db, filter, page)),
-    purgeAudit: (request) => under(() => audit.purge(db, request)),
-    putToken: (token) => under(() => db.transaction((runner) => tokens.put(runner, token))),
-    getToken: (id) => under(() => tokens.get(db, id)),
-    listTokens: () => under(() => tokens.list(db)),
-    removeToken: (id) => under(() => tokens.remove(db, id)),
-    cursorKey: () => under(() => tokens.cursorKey(db)),
+    audit: (entries) => tracked(async () => (entries.length === 0 ? undefined : audit.append(db, entries, time()))),
+    listAudit: (filter, page) => tracked(() => audit.list(db, filter, page)),
+    purgeAudit: (request) => tracked(() => audit.purge(db, request)),
+    putToken: (token) => tracked(() => db.transaction((runner) => tokens.put(runner, token))),
+    getToken: (id) => tracked(() => tokens.get(db, id)),
+    listTokens: () => tracked(() => tokens.list(db)),
+    removeToken: (id) => tracked(() => tokens.remove(db, id)),
+    cursorKey: () => tracked(() => tokens.cursorKey(db)),
 
-    listen(heard) {
+    listen(onHint) {
       if (listeners.size === 0 && listens) listener.start();
-      listeners.add(heard);
+      listeners.add(onHint);
       return () => {
-        if (listeners.delete(heard) && listeners.size === 0) void listener.stop();
+        if (listeners.delete(onHint) && listeners.size === 0) void listener.stop();
       };
     },
   };
 }
 
-// A process that has claimed this lately runs a worker.
+// A process that claimed within this time is assumed to run a worker.
 const WORKING_MS = 2_000;
-const FIRED_TOGETHER = 100;
+const MAX_FIRINGS = 100;
 
-/** Does the work for those that need not wait for others; the rest is answered `busy`. */
-async function sparing<Item, Answer>(
+/** Does the work for the items that are not locked, and returns `busy` for the others. */
+async function exceptLocked<Item, Result>(
   items: readonly Item[],
   waits: ((item: Item) => boolean) | null,
-  busy: Answer,
-  work: (items: readonly Item[]) => Promise<Answer[]>,
-): Promise<Answer[]> {
+  busy: Result,
+  work: (items: readonly Item[]) => Promise<Result[]>,
+): Promise<Result[]> {
   if (waits === null) return work(items);
   const free = items.filter((item) => !waits(item));
-  const answers = free.length === 0 ? [] : await work(free);
-  return items.map((item) => (waits(item) ? busy : (answers.shift() as Answer)));
+  const results = free.length === 0 ? [] : await work(free);
+  return items.map((item) => (waits(item) ? busy : (results.shift() as Result)));
 }
 
-/** In their order; of the same schedule one in each part. */
+/** Splits firings, in order, so that each part has a schedule at most once. */
 function differentSchedules(firings: readonly Firing[]): Firing[][] {
   const parts: Firing[][] = [];
   let names = new Set<string>();
   for (const firing of firings) {
-    if (parts.length === 0 || names.has(firing.name) || names.size >= FIRED_TOGETHER) {
+    if (parts.length === 0 || names.has(firing.name) || names.size >= MAX_FIRINGS) {
       parts.push([]);
       names = new Set();
     }
@@ -486,23 +489,23 @@ function readTransaction(tx: unknown): CallersTransaction {
   if (typeof given !== "object" || given === null || typeof given.query !== "function") {
     throw new InvalidOptionError(
       "tx",
-      "has no query(text, values); pass the pg client whose transaction is open, or an adapter",
+      "has no query(text, values); pass the pg client with the open transaction, or an adapter",
     );
   }
   return given as CallersTransaction;
 }
 
-/** A mistyped URL may carry a password, and errors end up in logs. */
+/** An invalid URL may contain a password, and errors are logged. */
 function hideSecrets(url: string): string {
   return hideSecret(url)
     .replace(/^(\w+:)?(?:\/\/)?.*@/s, "$1//…@")
     .replace(/\?.*$/s, "");
 }
 
-function warnOfPooler(): void {
+function warnAboutPooler(): void {
   process.emitWarning(
-    "a connection that listens to PostgreSQL hears nothing: it goes through a pooler in transaction mode. " +
-      "Jobs are found by polling. Give PostgreSQL's own address as listenUrl, or set notify: false",
+    "LISTEN receives no notifications: the connection goes through a pooler in transaction mode. Jobs are found by polling. " +
+      "Set listenUrl to the address of the server itself, or set notify: false",
     { type: "HoldfastWarning", code: "NOT_HEARD" },
   );
 }

@@ -16,7 +16,7 @@ import type { Row, Runner } from "./connection/db.js";
 import { isLockTimeout } from "./connection/errors.js";
 import type { InsertRunner } from "./jobs/insert-direct.js";
 import type { InsertOperations } from "./jobs/insert.js";
-import { Conditions, NOW, ofUser, rowsOf, type Sql } from "./connection/sql.js";
+import { Conditions, NOW, ofUser, positionsOf, rowsOf, type Sql } from "./connection/sql.js";
 
 export interface ScheduleOperations {
   put(runner: Runner, schedule: ScheduleRecord, version: string | null, now: number | null): Promise<PutResult>;
@@ -24,15 +24,15 @@ export interface ScheduleOperations {
   list(runner: Runner, filter: ScheduleFilter, page: { limit: number; cursor: string | null }): Promise<SchedulePage>;
   remove(runner: Runner, name: string): Promise<boolean>;
   due(runner: Runner, limit: number, now: number | null): Promise<DueSchedules>;
-  /** Of different schedules: in one transaction, or in several if somebody else's keeps some of them from being fired. */
+  /** Fires different schedules in one transaction, or in several if another transaction has locked some of them. */
   fire(begin: Begin, firings: readonly Firing[], now: number | null): Promise<FireResult[]>;
 }
 
-/** Runs work in a transaction of its own. */
-type Begin = <Answer>(work: (runner: InsertRunner) => Promise<Answer>) => Promise<Answer>;
+/** Runs work in a new transaction. */
+type Begin = <Result>(work: (runner: InsertRunner) => Promise<Result>) => Promise<Result>;
 
-// How long a firing waits for what others have locked, a key or a user, with all schedules of its batch; and, once it is
-// known that something is, each part of them. Longer than most transactions take it need not be: it is asked again.
+// How long a batch waits for a lock on a key or a user, and then each part of it. Longer is not necessary: the
+// scheduler retries.
 const LOCK_MS = 30;
 const PART_LOCK_MS = 10;
 const BUSY: FireResult = { status: "busy" };
@@ -65,25 +65,54 @@ const COLUMNS: readonly Column[] = [
   ["next_run_at", "bigint", ({ nextRunAt }) => nextRunAt],
 ];
 
+/** The columns of a schedule as it is read, in order, with the SQL of each. */
+const SELECTED = {
+  name: "name",
+  version: "version",
+  origin: "origin",
+  type: "type",
+  queue: "queue",
+  priority: "priority",
+  user: "user_id::text",
+  input: "input::text",
+  maxAttempts: "max_attempts",
+  expiresAfterMs: "expires_after_ms::float8",
+  tags: "pg_catalog.array_to_json(tags)::text",
+  cron: "cron",
+  timezone: "timezone",
+  everyMs: "every_ms::float8",
+  startAt: "start_at::float8",
+  endAt: "end_at::float8",
+  jitterMs: "jitter_ms::float8",
+  catchUp: "catch_up",
+  overlap: "overlap",
+  enabled: "enabled",
+  defined: "defined",
+  changes: "changes",
+  nextRunAt: "next_run_at::float8",
+  lastSlot: "last_slot::float8",
+  createdAt: "created_at::float8",
+  updatedAt: "updated_at::float8",
+} as const;
+const AT = positionsOf(SELECTED);
+
 export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations): ScheduleOperations {
   const { s, user } = sql;
   const cast = (type: string): string => (type === "USER" ? `text::${user}` : type);
   const names = COLUMNS.map(([name]) => name);
-  const places = COLUMNS.map(([, type], at) => `$${at + 2}::${cast(type)}`);
+  const placeholders = COLUMNS.map(([, type], at) => `$${at + 2}::${cast(type)}`);
   const expected = `$${COLUMNS.length + 2}::text`;
   const create = sql.statement(
     "schedule_create",
     `WITH ${NOW} INSERT INTO ${s}.schedules (${names.join(", ")}, created_at, updated_at)
-     SELECT ${places.join(", ")}, now, now FROM t ON CONFLICT (name) DO NOTHING RETURNING 1`,
+     SELECT ${placeholders.join(", ")}, now, now FROM t ON CONFLICT (name) DO NOTHING RETURNING 1`,
   );
   const change = sql.statement(
     "schedule_change",
-    `WITH ${NOW} UPDATE ${s}.schedules SET ${names.map((name, at) => `${name} = ${places[at]}`).join(", ")}, updated_at = (SELECT now FROM t)
+    `WITH ${NOW} UPDATE ${s}.schedules SET ${names.map((name, at) => `${name} = ${placeholders[at]}`).join(", ")}, updated_at = (SELECT now FROM t)
      WHERE name = $2 AND version = ${expected} RETURNING 1`,
   );
-  const row = `name, version, origin, type, queue, priority, user_id::text, input::text, max_attempts, expires_after_ms::float8,
-    pg_catalog.array_to_json(tags)::text, cron, timezone, every_ms::float8, start_at::float8, end_at::float8, jitter_ms::float8, catch_up, overlap, enabled,
-    defined, changes, next_run_at::float8, last_slot::float8, created_at::float8, updated_at::float8`;
+  const row = Object.values(SELECTED).join(", ");
   const byName = sql.statement("schedule_get", `SELECT ${row} FROM ${s}.schedules WHERE name = $1`);
   const slotsOf = sql.statement(
     "schedule_slots",
@@ -103,21 +132,21 @@ export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations)
      ) d ON true LIMIT greatest(1, $2)`,
   );
   const isAsRead = "c.name = f.name AND c.version = f.version AND (c.last_slot IS NULL OR c.last_slot <= f.last_slot)";
-  // Whoever has a schedule locked fires it this moment, or changes or deletes it: it is passed over. From here on its
-  // transaction waits for locks no longer than value 7 says, in milliseconds.
+  // A locked schedule is skipped: another session fires, changes or deletes it. Sets the lock timeout of the
+  // transaction to value 7, in milliseconds.
   const advance = sql.statement(
     "schedule_advance",
-    `WITH ${NOW}, impatient AS MATERIALIZED (SELECT pg_catalog.set_config('lock_timeout', $7::text, true)), f AS MATERIALIZED (
+    `WITH ${NOW}, lock_wait AS MATERIALIZED (SELECT pg_catalog.set_config('lock_timeout', $7::text, true)), f AS MATERIALIZED (
        SELECT * FROM ${rowsOf("$2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[]")}
          AS f (name, version, new_version, next_run_at, last_slot) ORDER BY name
      ), target AS MATERIALIZED (
-       SELECT l.* FROM f CROSS JOIN impatient CROSS JOIN LATERAL (
-         SELECT c.ctid AS place FROM ${s}.schedules c WHERE ${isAsRead} FOR UPDATE SKIP LOCKED) l
-     ), moved AS (
+       SELECT l.* FROM f CROSS JOIN lock_wait CROSS JOIN LATERAL (
+         SELECT c.ctid AS address FROM ${s}.schedules c WHERE ${isAsRead} FOR UPDATE SKIP LOCKED) l
+     ), advanced AS (
        UPDATE ${s}.schedules c SET version = f.new_version, next_run_at = f.next_run_at, last_slot = f.last_slot, updated_at = (SELECT now FROM t)
-       FROM f WHERE c.ctid = ANY (ARRAY(SELECT place FROM target)) AND f.name = c.name RETURNING c.name
+       FROM f WHERE c.ctid = ANY (ARRAY(SELECT address FROM target)) AND f.name = c.name RETURNING c.name
      )
-     SELECT f.name, CASE WHEN f.name = ANY (ARRAY(SELECT name FROM moved)) THEN 'fired'
+     SELECT f.name, CASE WHEN f.name = ANY (ARRAY(SELECT name FROM advanced)) THEN 'fired'
        WHEN EXISTS (SELECT 1 FROM ${s}.schedules c WHERE ${isAsRead}) THEN 'busy' ELSE 'changed' END FROM f`,
   );
   const keep = sql.statement(
@@ -125,16 +154,16 @@ export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations)
     `WITH ${NOW} INSERT INTO ${s}.slots (schedule, fired, slot, through, job, reason, at)
      SELECT k.schedule, k.job IS NOT NULL, k.slot, k.through, k.job, k.reason, now
      FROM t, ${rowsOf("$2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::text[]")}
-       WITH ORDINALITY AS k (schedule, slot, through, job, reason, place) ORDER BY k.place`,
+       WITH ORDINALITY AS k (schedule, slot, through, job, reason, ordinal) ORDER BY k.ordinal`,
   );
   const trim = sql.statement(
     "slots_trim",
     `DELETE FROM ${s}.slots WHERE ctid = ANY (ARRAY(
-       SELECT d.place FROM pg_catalog.unnest($1::text[]) AS o (schedule) CROSS JOIN (VALUES (true), (false)) AS v (fired) CROSS JOIN LATERAL (
-         SELECT ctid AS place FROM ${s}.slots k WHERE k.schedule = o.schedule AND k.fired = v.fired ORDER BY n DESC OFFSET ${LIMITS.slots}) d))`,
+       SELECT d.address FROM pg_catalog.unnest($1::text[]) AS o (schedule) CROSS JOIN (VALUES (true), (false)) AS v (fired) CROSS JOIN LATERAL (
+         SELECT ctid AS address FROM ${s}.slots k WHERE k.schedule = o.schedule AND k.fired = v.fired ORDER BY n DESC OFFSET ${LIMITS.slots}) d))`,
   );
 
-  /** Inserts the slots' jobs, and keeps the slots with what became of them. */
+  /** Inserts the jobs of the slots, and stores the slots with their results. */
   async function fireSlots(
     runner: InsertRunner,
     fired: readonly { schedule: string; slot: FiredSlot }[],
@@ -142,10 +171,10 @@ export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations)
   ): Promise<{ job: string | null; heldBy: string | null }[]> {
     const jobs = fired.flatMap(({ slot }) => (slot.job === null ? [] : [slot.job]));
     const inserted = (jobs.length === 0 ? [] : await insertInside(runner, jobs, now)).values();
-    const answers = fired.map(({ slot }) => {
-      const answer = slot.job === null ? undefined : inserted.next().value;
-      if (slot.job === null || answer === undefined) return { job: null, heldBy: null, reason: slot.reason };
-      return slotResult(slot.job.id, answer, slot.reason);
+    const results = fired.map(({ slot }) => {
+      const result = slot.job === null ? undefined : inserted.next().value;
+      if (slot.job === null || result === undefined) return { job: null, heldBy: null, reason: slot.reason };
+      return slotResult(slot.job.id, result, slot.reason);
     });
     const schedules = fired.map(({ schedule }) => schedule);
     await runner.run(keep, [
@@ -153,14 +182,14 @@ export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations)
       schedules,
       fired.map(({ slot }) => slot.slot),
       fired.map(({ slot }) => slot.through),
-      answers.map(({ job }) => job),
-      answers.map(({ reason }) => reason),
+      results.map(({ job }) => job),
+      results.map(({ reason }) => reason),
     ]);
     await runner.run(trim, [[...new Set(schedules)]]);
-    return answers.map(({ job, heldBy }) => ({ job, heldBy }));
+    return results.map(({ job, heldBy }) => ({ job, heldBy }));
   }
 
-  /** In one transaction: all of them or none. */
+  /** Fires all schedules in one transaction. */
   async function fireTogether(
     runner: InsertRunner,
     firings: readonly Firing[],
@@ -180,10 +209,10 @@ export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations)
     const fired = firings
       .filter(({ name }) => statuses.get(name) === "fired")
       .flatMap(({ name, slots }) => slots.map((slot) => ({ schedule: name, slot })));
-    const answers = fired.length === 0 ? [] : await fireSlots(runner, fired, now);
+    const results = fired.length === 0 ? [] : await fireSlots(runner, fired, now);
     return firings.map(({ name, slots }) => {
       const status = statuses.get(name) ?? "changed";
-      return status === "fired" ? { status, slots: answers.splice(0, slots.length) } : { status };
+      return status === "fired" ? { status, slots: results.splice(0, slots.length) } : { status };
     });
   }
 
@@ -202,9 +231,9 @@ export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations)
       return readRow(found, slots);
     },
     async list(runner, filter, { limit, cursor }) {
-      // The limit is a value as well: every text is another statement that connections keep prepared.
+      // The limit is a bound value: each different text would be another prepared statement.
       const terms = new Conditions([limit + 1]);
-      // Spelt out, or the index on what code defines could not serve it.
+      // Literal values, so that the partial index can be used.
       if (filter.origin !== undefined)
         terms.always(filter.origin === "code" ? "origin = 'code'" : "origin = 'runtime'");
       terms.add((v) => `enabled = ${v}`, filter.enabled);
@@ -227,7 +256,7 @@ export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations)
       };
     },
     async fire(begin, firings, now) {
-      const answers = new Map<string, FireResult>();
+      const results = new Map<string, FireResult>();
       const lockedUsers = new Set<string>();
       const attempt = async (some: readonly Firing[], lockMs: number): Promise<void> => {
         const part = some.filter((firing) => {
@@ -236,14 +265,14 @@ export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations)
         });
         if (part.length === 0) return;
         try {
-          const told = await begin((runner) => fireTogether(runner, part, now, lockMs));
-          for (const [at, { name }] of part.entries()) answers.set(name, told[at] as FireResult);
+          const fired = await begin((runner) => fireTogether(runner, part, now, lockMs));
+          for (const [at, { name }] of part.entries()) results.set(name, fired[at] as FireResult);
           return;
         } catch (error) {
           if (!isLockTimeout(error)) throw error;
         }
         if (part.length === 1) {
-          // What is in the way of a job without a key is its user's row, which need not be waited for again.
+          // A job without a key can only wait for its user's row. Do not wait for it again.
           const user = plainUserOf(part[0] as Firing);
           if (user !== null) lockedUsers.add(user);
           return;
@@ -253,50 +282,47 @@ export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations)
         await attempt(part.slice(middle), PART_LOCK_MS);
       };
       await attempt(firings, LOCK_MS);
-      return firings.map(({ name }) => answers.get(name) ?? BUSY);
+      return firings.map(({ name }) => results.get(name) ?? BUSY);
     },
   };
 }
 
-/** The user of its jobs, if those have one and no keys. */
+/** The user of its jobs, if they have one and no keys. */
 function plainUserOf({ slots }: Firing): string | null {
   const job = slots.find((slot) => slot.job !== null)?.job ?? null;
   return job === null || job.unique !== null ? null : job.user;
 }
 
 function readRow(row: Row, slots: readonly StoredSlot[]): StoredSchedule {
-  const [name, version, origin, type, queue, priority, user, input, maxAttempts, expiresAfterMs, tags, cron, timezone] =
-    row;
-  const [everyMs, startAt, endAt, jitterMs, catchUp, overlap, enabled, defined, changes, nextRunAt, lastSlot] =
-    row.slice(13);
-  const [createdAt, updatedAt] = row.slice(24);
+  const tags = row[AT.tags] as string | null;
+  const catchUp = row[AT.catchUp] as string;
   return {
-    name: name as string,
-    version: version as string,
-    origin: origin as ScheduleRecord["origin"],
-    type: type as string,
-    queue: queue as string,
-    priority: priority as number,
-    user: user as string | null,
-    input: input as string,
-    maxAttempts: maxAttempts as number,
-    expiresAfterMs: expiresAfterMs as number | null,
-    tags: tags === null ? [] : (JSON.parse(tags as string) as string[]),
-    cron: cron as string | null,
-    timezone: timezone as string | null,
-    everyMs: everyMs as number | null,
-    startAt: startAt as number | null,
-    endAt: endAt as number | null,
-    jitterMs: jitterMs as number,
+    name: row[AT.name] as string,
+    version: row[AT.version] as string,
+    origin: row[AT.origin] as ScheduleRecord["origin"],
+    type: row[AT.type] as string,
+    queue: row[AT.queue] as string,
+    priority: row[AT.priority] as number,
+    user: row[AT.user] as string | null,
+    input: row[AT.input] as string,
+    maxAttempts: row[AT.maxAttempts] as number,
+    expiresAfterMs: row[AT.expiresAfterMs] as number | null,
+    tags: tags === null ? [] : (JSON.parse(tags) as string[]),
+    cron: row[AT.cron] as string | null,
+    timezone: row[AT.timezone] as string | null,
+    everyMs: row[AT.everyMs] as number | null,
+    startAt: row[AT.startAt] as number | null,
+    endAt: row[AT.endAt] as number | null,
+    jitterMs: row[AT.jitterMs] as number,
     catchUp: catchUp === "skip" || catchUp === "latest" ? catchUp : { all: Number(catchUp) },
-    overlap: overlap as ScheduleRecord["overlap"],
-    enabled: enabled as boolean,
-    defined: defined as string | null,
-    changes: changes as string | null,
-    nextRunAt: nextRunAt as number | null,
-    lastSlot: lastSlot as number | null,
-    createdAt: createdAt as number,
-    updatedAt: updatedAt as number,
+    overlap: row[AT.overlap] as ScheduleRecord["overlap"],
+    enabled: row[AT.enabled] as boolean,
+    defined: row[AT.defined] as string | null,
+    changes: row[AT.changes] as string | null,
+    nextRunAt: row[AT.nextRunAt] as number | null,
+    lastSlot: row[AT.lastSlot] as number | null,
+    createdAt: row[AT.createdAt] as number,
+    updatedAt: row[AT.updatedAt] as number,
     slots,
   };
 }

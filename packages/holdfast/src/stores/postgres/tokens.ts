@@ -19,8 +19,8 @@ export function tokenOperations(sql: Sql): TokenOperations {
   const all = sql.statement("tokens_list", `SELECT ${row} FROM ${s}.tokens ORDER BY created_at, id COLLATE "C"`);
   const remove = sql.statement("token_remove", `DELETE FROM ${s}.tokens WHERE id = $1 RETURNING 1`);
   const key = sql.statement("cursor_key", `SELECT value FROM ${s}.settings WHERE name = 'cursorKey'`);
-  const look = sql.statement(
-    "token_look",
+  const check = sql.statement(
+    "token_check",
     `SELECT EXISTS (SELECT 1 FROM ${s}.tokens WHERE id = $1), (SELECT pg_catalog.count(*) FROM ${s}.tokens)::float8`,
   );
   const add = sql.statement(
@@ -31,9 +31,9 @@ export function tokenOperations(sql: Sql): TokenOperations {
 
   return {
     async put(transaction, { id, name, hash, role, user, createdAt, expiresAt }) {
-      // One at a time: two that count at once would both find room for the last. Who only reads need not wait.
+      // One at a time: two concurrent calls could both take the last free place. Readers do not wait.
       await transaction.script(`LOCK TABLE ${s}.tokens IN SHARE ROW EXCLUSIVE MODE`);
-      const [seen] = await transaction.run(look, [id]);
+      const [seen] = await transaction.run(check, [id]);
       if (seen?.[0] === true) return "exists";
       if ((seen?.[1] as number) >= LIMITS.tokens) return "full";
       await transaction.run(add, [id, name, hash, role, user, createdAt, expiresAt]);
@@ -49,7 +49,7 @@ export function tokenOperations(sql: Sql): TokenOperations {
       const [found] = await runner.run(key, []);
       if (found === undefined) {
         throw new StoreUnreadableError(
-          "the key of cursors cannot be read; log in with a role that may work, or call store.migrate()",
+          "permission denied to read the cursor key; use the role work or admin, or call store.migrate()",
         );
       }
       return found[0] as string;

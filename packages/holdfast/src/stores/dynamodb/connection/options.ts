@@ -21,8 +21,8 @@ export interface DynamoOptions {
   /** How far the clocks of different machines may differ. Default 1,000. */
   marginMs?: number;
   /**
-   * How far beyond the end of an extended lease its index entry is moved, in lease durations, from 0 to 1. A larger value
-   * makes long jobs cheaper, but an expired lease is found later. Default 1.
+   * How far beyond the end of an extended lease its index entry is moved, in lease durations, from 0 to 1. A larger
+   * value makes long jobs cheaper, but an expired lease is found later. Default 1.
    */
   slack?: number;
   /** The maximum number of concurrent requests. Default 64. */

@@ -29,7 +29,10 @@ export class ServerTime {
     if (this.#min > this.#max) [this.#min, this.#max] = [min, max];
   }
 
-  /** No response has arrived yet, or the local clock was set since. Leases must not be judged by it before the next response. */
+  /**
+   * No response has arrived yet, or the local clock was set since. Leases must not be judged by it before the next
+   * response.
+   */
   get isUnknown(): boolean {
     return this.#started === null || Math.abs(started() - this.#started) > CLOCK_SET_MS;
   }

@@ -34,8 +34,9 @@ export interface TableOptions {
  * failed the condition. `resent`: an earlier try of the request got no response, so `found` may be our own write.
  *
  * Lost responses: when a response is lost, DynamoDB may or may not have done the write, and sending the request again
- * fails its own condition if it has. Every caller therefore compares `found` with what it wrote: the request token of an
- * insert or a claim, the fence of a completed job, the version of a schedule.
+ * fails its own condition if it has. Every caller therefore compares `found` with what it wrote: the request token of
+ * an insert or a claim, the fence of a completed job, the version of a schedule. `faults.test.ts` loses 10 % of the
+ * responses: no job is lost, and none runs twice.
  */
 export type Written = { done: true; old: Item | null } | { done: false; found: Item | null; resent: boolean };
 
@@ -60,7 +61,10 @@ export interface QueryRequest {
   /** Default: the table. */
   index?: IndexKey;
   hash: string;
-  /** Bounds of the range key: less than `below`, greater than `above`, at least `from`. With `from`, `below` is inclusive. */
+  /**
+   * Bounds of the range key: less than `below`, greater than `above`, at least `from`. With `from`, `below` is
+   * inclusive.
+   */
   below?: string;
   above?: string;
   from?: string;
@@ -119,8 +123,8 @@ interface CommandOutput {
 }
 
 /**
- * Sends requests to one table. It limits the number of concurrent requests and sends a request again with growing delays
- * after a transient error. A condition that fails is a result, not an error.
+ * Sends requests to one table. It limits the number of concurrent requests and sends a request again with growing
+ * delays after a transient error. A condition that fails is a result, not an error.
  */
 export class Table {
   readonly #options: TableOptions;
@@ -273,7 +277,10 @@ export class Table {
     }
   }
 
-  /** Sends a request, and sends it again while that may help. Failed conditions and validation errors are thrown unchanged. */
+  /**
+   * Sends a request, and sends it again while that may help. Failed conditions and validation errors are thrown
+   * unchanged.
+   */
   async send(
     operation: string,
     input: object,

@@ -91,7 +91,9 @@ export class Changes {
     return done ? "retried" : null;
   }
 
-  /** A key of scope `live` is taken again. A key of scope `waiting` is given up: that scope ended with the first claim. */
+  /**
+   * A key of scope `live` is taken again. A key of scope `waiting` is given up: that scope ended with the first claim.
+   */
   async #keyWrites(job: JobItem, now: number): Promise<TransactItem[] | "held"> {
     const { id, key, scope } = job;
     if (key === null || (scope !== "live" && scope !== "waiting")) return [];

@@ -76,9 +76,10 @@ const RELEASED_DELAY_MS = 5_000;
  *
  * Claims on a sharded index: DynamoDB has nothing like SKIP LOCKED. Every worker reads the same head of a lane, tries a
  * conditional update on each job, and pays for each one that another worker got first: a failed condition costs a write
- * unit, as a successful one does. So workers avoid each other: each starts in its own shard and at its own hash position,
- * tries few entries at a time after a conflict with another worker, and then leaves the shard. With that, eight workers
- * on the same 300 jobs lose 0.1 to 0.3 write units per job. With one shard, order is strict and all workers compete for the same entries.
+ * unit, as a successful one does. So workers avoid each other: each starts in its own shard and at its own hash
+ * position, tries few entries at a time after a conflict with another worker, and then leaves the shard. With that,
+ * eight workers on the same 300 jobs lose 0.1 to 0.3 write units per job. With one shard, order is strict and all
+ * workers compete for the same entries.
  *
  * Lagging index: an entry may show a job that has been claimed, moved or deleted. Nothing is decided by the index. Each
  * update has its own conditions, and a wrong entry is skipped for LAG_MS or until the lease ends.
@@ -89,7 +90,9 @@ export class Claims {
   readonly #leaseCache: LeaseCache;
   readonly #marginMs: number;
   readonly #scans = new Set<Scan>();
-  /** Where scans of this process start: a shard, and a hash position within a shard. Random, so that processes differ. */
+  /**
+   * Where scans of this process start: a shard, and a hash position within a shard. Random, so that processes differ.
+   */
   #shard = random(1_000);
   #startHash = random(HASH_SPACE);
   /** How many entries of a contended shard are tried concurrently. */
@@ -432,7 +435,9 @@ interface Scan {
   readonly requestToken: string;
   readonly claimed: Claimed[];
   readonly seen: Set<string>;
-  /** Jobs that another claim of this process has tried since this scan began. The pages read before do not show that. */
+  /**
+   * Jobs that another claim of this process has tried since this scan began. The pages read before do not show that.
+   */
   readonly tried: Set<string>;
   bytes: number;
   /** The limit of bytes is reached. */
@@ -446,7 +451,9 @@ interface Scan {
   nextDueAt: number;
 }
 
-/** A claim must not be written late: after half the lease it is of little use, and after its end it wastes an attempt. */
+/**
+ * A claim must not be written late: after half the lease it is of little use, and after its end it wastes an attempt.
+ */
 function retryLimit({ request, from }: Scan): RetryLimit {
   return { withinMs: Math.max(MIN_RETRY_MS, request.leaseMs / 2 - (performance.now() - from)) };
 }

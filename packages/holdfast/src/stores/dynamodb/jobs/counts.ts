@@ -8,7 +8,8 @@ import type { Table } from "../connection/table.js";
 
 /**
  * Counters of completed jobs. These jobs are not in the live index, and DynamoDB deletes them without notice, so they
- * cannot be counted later. Counted in memory and written about every second, by the day on which the jobs will be deleted.
+ * cannot be counted later. Counted in memory and written about every second, by the day on which the jobs will be
+ * deleted.
  */
 export class Counts {
   readonly #table: Table;

@@ -11,9 +11,9 @@ const TOMBSTONE_MS = 300_000;
 /**
  * Deletes a job if the condition `when` holds, and leaves a tombstone for five minutes.
  *
- * Lost responses: the enqueue of the job may still be waiting for its response and be sent again. The tombstone names that
- * enqueue, so that it does not create the job a second time. All other operations treat the tombstone as missing, and
- * DynamoDB's time to live deletes it. A put costs as much as a delete.
+ * Lost responses: the enqueue of the job may still be waiting for its response and be sent again. The tombstone names
+ * that enqueue, so that it does not create the job a second time. All other operations treat the tombstone as missing,
+ * and DynamoDB's time to live deletes it. A put costs as much as a delete.
  */
 export async function deleteJob(table: Table, job: JobItem, when: Change, now: number): Promise<Written> {
   const { id, fence, listed } = job;

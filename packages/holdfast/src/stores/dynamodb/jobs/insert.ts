@@ -27,8 +27,8 @@ const MAX_TRIES = 20;
 type UniqueJob = NewJob & { unique: UniqueKey };
 
 /**
- * Whether a unique key can be taken. `writes` puts the key item. If a finished job still has the key, `writes` also checks
- * that this job has not changed.
+ * Whether a unique key can be taken. `writes` puts the key item. If a finished job still has the key, `writes` also
+ * checks that this job has not changed.
  */
 export type KeyState =
   | { held: false; writes: (item: Item) => TransactItem[] }
@@ -135,8 +135,8 @@ export class Inserts {
   }
 
   /**
-   * Whether a key can be taken. A job whose scope has ended does not give up its key by itself. The next job takes the key
-   * in a transaction that also checks the old holder, because that one may have been retried.
+   * Whether a key can be taken. A job whose scope has ended does not give up its key by itself. The next job takes the
+   * key in a transaction that also checks the old holder, because that one may have been retried.
    */
   async keyState(key: Item | null, now: number): Promise<KeyState> {
     if (key === null) return freeKey();

@@ -27,9 +27,9 @@ import {
 } from "./keys.js";
 
 /**
- * The attributes of a job's item. Its key never changes. `lane` and `due` are its position in the live index, `list` and
- * `listed` its position in the lists. While the job is leased, `due_at` is the end of the lease, and `held` is the time
- * until which claims skip its index entry. The index has a copy of `held` that may lag, so `due_at` decides.
+ * The attributes of a job's item. Its key never changes. `lane` and `due` are its position in the live index, `list`
+ * and `listed` its position in the lists. While the job is leased, `due_at` is the end of the lease, and `held` is the
+ * time until which claims skip its index entry. The index has a copy of `held` that may lag, so `due_at` decides.
  */
 export type Fields = Record<string, Attribute | string | number | boolean | null>;
 
@@ -107,7 +107,9 @@ export function inputItem(job: NewJob, inputKey: string, now: number): Item {
   return itemOf({ pk: jobKey(job.id).pk, sk: inputKey, input: job.input, at: now });
 }
 
-/** A sort key for an input. Each enqueue has its own, so that a failed enqueue cannot leave its input to another job. */
+/**
+ * A sort key for an input. Each enqueue has its own, so that a failed enqueue cannot leave its input to another job.
+ */
 export function newInputKey(requestToken: string): string {
   return `${DETAILS.input}${requestToken}`;
 }
@@ -231,7 +233,10 @@ export function inputMapKey(pk: string, inputKey: string): string {
   return `${pk} ${inputKey}`;
 }
 
-/** A missing input becomes an empty string, which is invalid JSON: the job is dead-lettered instead of running without it. */
+/**
+ * A missing input becomes an empty string, which is invalid JSON: the job is dead-lettered instead of running without
+ * it.
+ */
 function inputOf(item: Item, inputs: ReadonlyMap<string, string> | undefined): string {
   const at = stringOf(item, "input_at");
   const found = at === null ? stringOf(item, "input") : inputs?.get(inputMapKey(stringOf(item, "pk") ?? "", at));

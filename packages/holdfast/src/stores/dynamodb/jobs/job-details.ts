@@ -99,8 +99,8 @@ export async function inputsOf(
 }
 
 /**
- * Deletes the other items of a job. Not inputs of other enqueues: a job with the same id may be about to be written, and
- * its input is written first.
+ * Deletes the other items of a job. Not inputs of other enqueues: a job with the same id may be about to be written,
+ * and its input is written first.
  */
 export async function deleteDetails(table: Table, { id, inputKey }: JobItem, now: number): Promise<void> {
   const { pk, sk: own } = jobKey(id);

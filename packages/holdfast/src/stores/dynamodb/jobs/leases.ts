@@ -55,9 +55,9 @@ export class Leases {
   }
 
   /**
-   * Sets the exact end of the lease in the item. The index entry is moved further ahead (`slack`) and so less often: with
-   * the defaults every fifth time, because moving it costs two more write units. An expired lease is found when its entry
-   * is due, within two lease durations.
+   * Sets the exact end of the lease in the item. The index entry is moved further ahead (`slack`) and so less often:
+   * with the defaults every fifth time, because moving it costs two more write units. An expired lease is found when
+   * its entry is due, within two lease durations.
    */
   extend(leases: readonly LeaseRef[], leaseMs: number, now: number): Promise<LeaseResult[]> {
     return waitForAll(
@@ -120,8 +120,9 @@ export class Leases {
   }
 
   /**
-   * Completes a job without reading it. DynamoDB's time to live deletes it later at no cost, but it deletes single items.
-   * So a unique key is deleted here, and jobs with other items (large input, history, log) are left to the purge.
+   * Completes a job without reading it. DynamoDB's time to live deletes it later at no cost, but it deletes single
+   * items. So a unique key is deleted here, and jobs with other items (large input, history, log) are left to the
+   * purge.
    */
   async #complete(outcome: Outcome, now: number): Promise<Written> {
     const { id, keepMs, output } = outcome;
@@ -213,7 +214,10 @@ function dropInvalid(error: unknown): void {
   if (!isInvalidItem(error)) throw error;
 }
 
-/** Adds the condition that this lease is the current one. Only the fence decides: an expired lease that was not claimed again still counts. */
+/**
+ * Adds the condition that this lease is the current one. Only the fence decides: an expired lease that was not claimed
+ * again still counts.
+ */
 function ifLeased(change: Change, { fence }: LeaseRef): Change {
   return change.when(`#fence = ${change.value(fence)}`, change.isIn("state", LEASED));
 }

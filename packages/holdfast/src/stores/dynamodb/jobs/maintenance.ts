@@ -48,8 +48,8 @@ export class Maintenance {
   }
 
   /**
-   * Reads due entries and reaps expired leases. In a long queue it reads a part, and the next call continues there. Claims
-   * find expired leases too.
+   * Reads due entries and reaps expired leases. In a long queue it reads a part, and the next call continues there.
+   * Claims find expired leases too.
    */
   async reapExpiredLeases(limit: number, now: number): Promise<ReapedJob[]> {
     const { lanes, shards } = await this.#parts.config.read();
@@ -137,8 +137,8 @@ export class Maintenance {
   /**
    * Deletes finished jobs that have no time to live, oldest first over all shards.
    *
-   * Lagging index: it may still show jobs that are already deleted. They do not count towards the limit, otherwise a caller
-   * that purges in chunks would stop too early.
+   * Lagging index: it may still show jobs that are already deleted. They do not count towards the limit, otherwise a
+   * caller that purges in chunks would stop too early.
    */
   async purge({ state, before, keep, limit }: PurgeRequest, now: number): Promise<number> {
     if (limit <= 0) return 0;
@@ -172,8 +172,8 @@ export class Maintenance {
   }
 
   /**
-   * The sort key below which jobs are not among the newest `keep`; null if there are no such jobs. Reads the newest `keep`
-   * entries, once for all chunks of a purge: jobs below the boundary stay below it when more jobs finish.
+   * The sort key below which jobs are not among the newest `keep`; null if there are no such jobs. Reads the newest
+   * `keep` entries, once for all chunks of a purge: jobs below the boundary stay below it when more jobs finish.
    */
   async #keepBoundary(state: State, keys: readonly string[], keep: number, now: number): Promise<string | null> {
     const known = this.#boundaries.get(state);

@@ -115,8 +115,8 @@ export class Queries {
   }
 
   /**
-   * The live index is sorted by due time, so finding the newest jobs reads all live entries. Only the newest are kept in
-   * memory. If more are needed, all entries are read again.
+   * The live index is sorted by due time, so finding the newest jobs reads all live entries. Only the newest are kept
+   * in memory. If more are needed, all entries are read again.
    */
   async *#live(filter: JobFilter, config: Config, window: Window, wanted: number): AsyncGenerator<Candidate[]> {
     const { states = [], queues, types } = filter;

@@ -32,8 +32,8 @@ export async function workers(table: Table, now: number): Promise<StoredWorker[]
 }
 
 /**
- * Deletes expired worker records. DynamoDB's time to live takes up to days. If workers start and stop all the time, every
- * list of workers would read all those records.
+ * Deletes expired worker records. DynamoDB's time to live takes up to days. If workers start and stop all the time,
+ * every list of workers would read all those records.
  */
 export async function purgeWorkers(table: Table, now: number): Promise<void> {
   let left = MAX_PURGED;

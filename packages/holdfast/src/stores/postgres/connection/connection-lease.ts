@@ -2,40 +2,40 @@ import { ClosedError } from "../../../errors.js";
 import type { PgClient, PgPool } from "./db.js";
 import { isConnectionLost, isServerFull } from "./errors.js";
 
-// A server that was full is asked for more connections again after this.
+// How long not to request more connections after the server had none.
 const FULL_MS = 5_000;
-// How often those who wait for a connection look whether the pool was ended meanwhile.
+// How often to check whether the pool was ended, while calls wait for a connection.
 const ENDED_MS = 50;
 
 /**
  * Lends connections of the pool, each for one piece of work.
  *
- * A server that refuses one more is not asked again for a while: whoever comes waits for one of those that it gave. Each
- * refusal costs the server a process, and the caller an error.
+ * When the server refuses another connection, this does not request more for a while: calls wait for one of the
+ * existing ones. Each refusal costs the server a process, and the caller an error.
  */
-export class Lending {
+export class ConnectionLender {
   readonly #pool: PgPool;
-  #asked = 0;
+  #requested = 0;
   #lent = 0;
   #limit = Number.POSITIVE_INFINITY;
   #limitUntil = 0;
   readonly #waiting: (() => void)[] = [];
-  readonly #asking = new Set<() => void>();
+  readonly #rejects = new Set<() => void>();
   #watching = false;
   readonly #onEnded: () => void;
 
-  /** `onEnded`: the pool is the caller's and was ended; what else is held of it is to be let go. */
+  /** `onEnded`: called when the caller has ended the pool, to release what else uses it. */
   constructor(pool: PgPool, onEnded: () => void = ignore) {
     this.#pool = pool;
     this.#onEnded = onEnded;
   }
 
-  async using<Answer>(work: (client: PgClient) => Promise<Answer>): Promise<Answer> {
+  async using<Result>(work: (client: PgClient) => Promise<Result>): Promise<Result> {
     return this.#lend(await this.#connect(), work);
   }
 
-  /** Like `using`, but null if no connection is free for so long. */
-  async usingIfFree<Answer>(waitMs: number, work: (client: PgClient) => Promise<Answer>): Promise<Answer | null> {
+  /** Like `using`, but resolves to null if no connection is free within `waitMs`. */
+  async usingIfFree<Result>(waitMs: number, work: (client: PgClient) => Promise<Result>): Promise<Result | null> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<null>((resolve) => {
       timer = setTimeout(() => resolve(null), waitMs);
@@ -43,22 +43,22 @@ export class Lending {
     const connecting = this.#connect();
     const client = await Promise.race([connecting, late]).finally(() => clearTimeout(timer));
     if (client !== null) return this.#lend(client, work);
-    // It comes too late, and goes back unused.
-    connecting.then((unused) => this.#giveBack(unused, false), ignore);
+    // Too late: release it unused.
+    connecting.then((unused) => this.#release(unused, false), ignore);
     return null;
   }
 
   async #connect(): Promise<PgClient> {
-    while (this.#asked >= this.#limit && performance.now() < this.#limitUntil) {
+    while (this.#requested >= this.#limit && performance.now() < this.#limitUntil) {
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
     }
-    this.#asked++;
+    this.#requested++;
     try {
-      const client = await this.#ask();
+      const client = await this.#request();
       this.#lent++;
       return client;
     } catch (error) {
-      this.#asked--;
+      this.#requested--;
       this.#waiting.shift()?.();
       if (!isServerFull(error) || this.#lent === 0) throw error;
       this.#limit = this.#lent;
@@ -67,38 +67,38 @@ export class Lending {
     }
   }
 
-  /** Asks the pool, which never answers those who still wait when it is ended. */
-  #ask(): Promise<PgClient> {
+  /** Requests a connection. When a pool is ended, it never settles the requests that still wait. */
+  #request(): Promise<PgClient> {
     if (this.#pool.ending === undefined) return this.#pool.connect();
     if (this.#isEnded()) return Promise.reject(poolEnded());
     const connecting = this.#pool.connect();
     return new Promise((resolve, reject) => {
-      const giveUp = (): void => reject(poolEnded());
-      this.#asking.add(giveUp);
+      const rejectEnded = (): void => reject(poolEnded());
+      this.#rejects.add(rejectEnded);
       this.#watch();
       connecting.then(
         (client) => {
-          if (this.#asking.delete(giveUp)) resolve(client);
+          if (this.#rejects.delete(rejectEnded)) resolve(client);
           else client.release(true);
         },
         (error: Error) => {
-          this.#asking.delete(giveUp);
+          this.#rejects.delete(rejectEnded);
           reject(this.#isEnded() ? poolEnded() : error);
         },
       );
     });
   }
 
-  /** For as long as somebody waits. The pool tells nobody that it was ended. */
+  /** Runs while requests wait. The pool has no event for its end. */
   #watch(): void {
     if (this.#watching) return;
     this.#watching = true;
     setTimeout(() => {
       this.#watching = false;
-      if (this.#asking.size === 0) return;
+      if (this.#rejects.size === 0) return;
       if (!this.#isEnded()) return this.#watch();
-      for (const giveUp of this.#asking) giveUp();
-      this.#asking.clear();
+      for (const rejectEnded of this.#rejects) rejectEnded();
+      this.#rejects.clear();
     }, ENDED_MS);
   }
 
@@ -108,25 +108,25 @@ export class Lending {
     return ended;
   }
 
-  async #lend<Answer>(client: PgClient, work: (client: PgClient) => Promise<Answer>): Promise<Answer> {
+  async #lend<Result>(client: PgClient, work: (client: PgClient) => Promise<Result>): Promise<Result> {
     let broken = true;
-    // The pool listens on idle connections only. What breaks in use also fails the statement, and is told by that.
+    // The pool only listens for errors on idle connections. Here the statement fails too, and reports the error.
     client.on?.("error", ignore);
     try {
-      const answer = await work(client);
+      const result = await work(client);
       broken = false;
-      return answer;
+      return result;
     } catch (error) {
       broken = isConnectionLost(error);
       throw error;
     } finally {
-      this.#giveBack(client, broken);
+      this.#release(client, broken);
       client.off?.("error", ignore);
     }
   }
 
-  #giveBack(client: PgClient, broken: boolean): void {
-    this.#asked--;
+  #release(client: PgClient, broken: boolean): void {
+    this.#requested--;
     this.#lent--;
     client.release(broken);
     this.#waiting.shift()?.();

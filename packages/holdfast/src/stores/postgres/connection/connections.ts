@@ -12,10 +12,10 @@ interface OwnClient extends PgListener {
 }
 
 const CONNECT_MS = 10_000;
-// A goodbye that nobody answers is not waited for longer than this.
-const GOODBYE_MS = 500;
+// How long to wait for a connection to close.
+const CLOSE_MS = 500;
 
-// An idle connection whose other end is gone is noticed by the system, instead of when it is next needed.
+// The system notices that an idle connection is dead before it is next used.
 const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 };
 
 async function loadDriver(): Promise<Driver> {
@@ -27,33 +27,33 @@ async function loadDriver(): Promise<Driver> {
   }
 }
 
-/** A pool of our own that is made when first used: the driver is loaded on demand. */
+/** The store's own pool, created when it is first used: the driver is loaded on demand. */
 export function lazyPool(url: string, connections: number): PgPool {
-  let made: Promise<PgPool> | null = null;
+  let created: Promise<PgPool> | null = null;
   const pool = (): Promise<PgPool> =>
-    (made ??= loadDriver().then(({ Pool }) => {
-      const fresh = new Pool({
+    (created ??= loadDriver().then(({ Pool }) => {
+      const opened = new Pool({
         connectionString: url,
         max: connections,
         connectionTimeoutMillis: CONNECT_MS,
         application_name: "holdfast",
-        // A process that only enqueues ends when it has nothing else to do.
+        // Idle connections do not keep a process alive that only enqueues.
         allowExitOnIdle: true,
         ...KEEP_ALIVE,
       });
-      fresh.on?.("error", () => {});
-      return fresh;
+      opened.on?.("error", () => {});
+      return opened;
     }));
   return {
     query: async (config) => (await pool()).query(config),
     connect: async () => (await pool()).connect(),
     end: async () => {
-      if (made !== null) await (await made).end();
+      if (created !== null) await (await created).end();
     },
   };
 }
 
-/** A connection of its own to listen on. */
+/** A separate connection to listen on. */
 export async function listenAt(url: string): Promise<PgListener> {
   const { Client } = await loadDriver();
   const client = new Client({
@@ -68,10 +68,10 @@ export async function listenAt(url: string): Promise<PgListener> {
     on: (event: never, listener: never) => client.on(event, listener),
     async end() {
       let timer: NodeJS.Timeout | undefined;
-      const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, GOODBYE_MS)));
+      const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, CLOSE_MS)));
       await Promise.race([client.end(), late]);
       clearTimeout(timer);
-      // If nobody answered, the process must not stay for it.
+      // If the server did not respond, the connection must not keep the process alive.
       client.unref?.();
     },
   };
@@ -84,12 +84,12 @@ export async function listenOn(pool: PgPool): Promise<PgListener> {
   return {
     query: (config) => client.query(config),
     on: (event: never, listener: never) => listening.on(event, listener),
-    // A connection that listens must not go back among the others.
+    // A listening connection must not return to the pool.
     end: () => client.release(true),
   };
 }
 
-/** Whether the caller's pool has more than one connection; true if it does not say. */
+/** Whether the caller's pool has more than one connection; true if that is unknown. */
 export function canSpareOne(pool: PgPool): boolean {
   const { max } = (pool as { options?: { max?: unknown } }).options ?? {};
   return typeof max !== "number" || max > 1;

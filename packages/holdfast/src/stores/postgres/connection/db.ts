@@ -1,35 +1,35 @@
 import { InvalidOptionError } from "../../../errors.js";
-import { fault, isConnectionLost, isServerFull, sqlState } from "./errors.js";
-import { Lending } from "./connection-lease.js";
+import { toStoreError, isConnectionLost, isServerFull, sqlState } from "./errors.js";
+import { ConnectionLender } from "./connection-lease.js";
 import { qualify, type Qualified } from "./qualify.js";
 
 /**
- * A statement with the name under which connections keep it prepared. One without a name is not kept; it is of the kind
- * that is run now and then, and may take as long as it needs.
+ * A statement, with the name under which connections keep it prepared. A statement without a name is not prepared: it
+ * runs rarely, and has no timeout.
  */
 export interface Statement {
   name: string;
   text: Qualified;
-  /** Without a name, but never long under way: given up as one with a name is. */
+  /** Without a name, but quick: it has the timeout of a named one. */
   brief?: true;
 }
 
-/** A statement that is run now and then. */
+/** A statement that runs rarely. */
 export function unnamed(text: string): Statement {
   return { name: "", text: qualify(text) };
 }
 
-/** One row, column by column: made and read at half the cost of an object. */
+/** One row as an array of columns, which costs half as much as an object. */
 export type Row = readonly unknown[];
 
-/** Where statements are run: the pool, a transaction of ours, or the caller's. */
+/** Runs statements: the pool, the store's own transaction, or the caller's. */
 export interface Runner {
   run(statement: Statement, values: readonly unknown[]): Promise<Row[]>;
 }
 
-/** A transaction of ours. */
+/** The store's own transaction. */
 export interface Transaction extends Runner {
-  /** Text of several statements, without values. It is sent as it is: what it names must not depend on the search path. */
+  /** Several statements without values. They are sent unchanged, so their names must not depend on the search path. */
   script(text: string): Promise<void>;
 }
 
@@ -54,90 +54,90 @@ export interface PgPool extends PgQueryable {
   connect(): Promise<PgClient>;
   end(): Promise<void>;
   on?(event: "error", listener: (error: Error) => void): unknown;
-  /** Whether `end` was called, and whether it is done. A pool that does not say is not watched. */
+  /** Whether `end` was called, and whether it has finished. Without these properties the pool is not watched. */
   readonly ending?: boolean;
   readonly ended?: boolean;
 }
 
 export interface DbOptions {
-  /** False: the pool is the caller's, and stays open. */
+  /** False: the pool is the caller's and stays open. */
   owned?: boolean;
-  /** Called when the caller has ended the pool: what else is held of it is to be let go. */
+  /** Called when the caller has ended the pool: release what else uses it. */
   onEnded?: () => void;
-  /** How long a statement with a name, or a brief one, may go without an answer before its connection is given up. */
-  answerMs?: number;
+  /** Timeout of named and brief statements. Their connection is then closed. */
+  timeoutMs?: number;
 }
 
 const DEADLOCK = "40P01";
-// Never met where each statement sees what is committed, which is what every statement here is written for.
+// Does not occur in READ COMMITTED, the isolation level that all statements here need.
 const NOT_SERIALIZABLE = "40001";
 // A savepoint outside of any transaction.
 const NO_TRANSACTION = "25P01";
-// A pooler in transaction mode hands each statement to whichever connection is free, which has other statements prepared.
+// A pooler in transaction mode sends each statement to any free connection, which has other statements prepared.
 const NOT_PREPARED = new Set(["26000", "42P05"]);
 const TRIES = 5;
-// A server that has not one connection for us is asked again this much later, and then twice that, and so on.
+// The first pause when the server has no free connection; it doubles with each try.
 const FULL_MS = 50;
-// A connection whose other end is gone without a word would otherwise be waited on for a quarter of an hour.
-const ANSWER_MS = 30_000;
+// Without it, a call on a silently cut connection would wait for a quarter of an hour.
+const TIMEOUT_MS = 30_000;
 const BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED";
 const BEGIN_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 
-/** Runs statements on a pool. Holds one connection for one statement or transaction, and never waits for a second. */
+/** Runs statements on a pool. Uses one connection for a statement or transaction, and never waits for a second one. */
 export class Db implements Runner {
   readonly #pool: PgPool;
   readonly #where: string;
   readonly #owned: boolean;
-  readonly #answerMs: number;
-  /** How statements are sent; both change for good when the first statement shows that it must be otherwise. */
+  readonly #timeoutMs: number;
+  /** How statements are sent. Changes permanently when a statement fails because of it. */
   #mode: Mode = { prepare: true, begin: false };
-  readonly #lending: Lending;
+  readonly #connections: ConnectionLender;
 
-  constructor(pool: PgPool, where: string, { owned = true, onEnded, answerMs = ANSWER_MS }: DbOptions = {}) {
+  constructor(pool: PgPool, where: string, { owned = true, onEnded, timeoutMs = TIMEOUT_MS }: DbOptions = {}) {
     this.#pool = pool;
-    this.#lending = new Lending(pool, onEnded);
+    this.#connections = new ConnectionLender(pool, onEnded);
     this.#where = where;
     this.#owned = owned;
-    this.#answerMs = answerMs;
+    this.#timeoutMs = timeoutMs;
     guard(pool);
   }
 
   async run(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
-    return this.#retrying((mode) => this.#lending.using((client) => this.#runOn(client, mode, statement, values)));
+    return this.#retrying((mode) => this.#connections.using((client) => this.#runOn(client, mode, statement, values)));
   }
 
-  /** Like `run`, but gives up if no connection is free for so long: null, and nothing was done. */
+  /** Like `run`, but resolves to null without running if no connection is free within `waitMs`. */
   async runIfFree(waitMs: number, statement: Statement, values: readonly unknown[]): Promise<Row[] | null> {
     return this.#retrying((mode) =>
-      this.#lending.usingIfFree(waitMs, (client) => this.#runOn(client, mode, statement, values)),
+      this.#connections.usingIfFree(waitMs, (client) => this.#runOn(client, mode, statement, values)),
     );
   }
 
   /**
-   * A single statement that may take as long as it needs, outside of any transaction, and is tried once: what it leaves
-   * behind when it fails may be in the way of another try. When `signal` is aborted it is not waited for any longer, and its
-   * connection given up; the server goes on with it.
+   * Runs a single statement without timeout, outside any transaction, and once: what it leaves behind when it fails may
+   * block another try. When `signal` is aborted, its connection is closed and this rejects; the server continues the
+   * statement.
    */
   async runLong(text: string, signal: AbortSignal): Promise<void> {
     try {
-      await this.#lending.using((client) => {
+      await this.#connections.using((client) => {
         signal.throwIfAborted();
         return Promise.race([client.query({ text }), abortOf(signal)]);
       });
     } catch (error) {
-      throw fault(error, this.#where);
+      throw toStoreError(error, this.#where);
     }
   }
 
-  /** All or nothing. Repeated from the start if it met a deadlock. */
-  async transaction<Answer>(work: (runner: Transaction) => Promise<Answer>): Promise<Answer> {
-    return this.#retrying((mode) => this.#lending.using((client) => this.#transact(client, mode, work)));
+  /** Runs work in a transaction, and repeats it on a deadlock. */
+  async transaction<Result>(work: (runner: Transaction) => Promise<Result>): Promise<Result> {
+    return this.#retrying((mode) => this.#connections.using((client) => this.#transact(client, mode, work)));
   }
 
-  /** Reads that all see the same. */
-  async snapshot<Answer>(work: (runner: Runner) => Promise<Answer>): Promise<Answer> {
+  /** Runs reads in one snapshot. */
+  async snapshot<Result>(work: (runner: Runner) => Promise<Result>): Promise<Result> {
     return this.#retrying((mode) =>
-      this.#lending.using((client) => this.#transact(client, mode, work, BEGIN_SNAPSHOT)),
+      this.#connections.using((client) => this.#transact(client, mode, work, BEGIN_SNAPSHOT)),
     );
   }
 
@@ -150,26 +150,26 @@ export class Db implements Runner {
     return this.#query(client, mode, statement, values);
   }
 
-  async #transact<Answer>(
+  async #transact<Result>(
     client: PgClient,
     mode: Mode,
-    work: (runner: Transaction) => Promise<Answer>,
+    work: (runner: Transaction) => Promise<Result>,
     begin = BEGIN,
-  ): Promise<Answer> {
-    const say = async (text: string): Promise<void> =>
-      void (await client.query({ text, query_timeout: this.#answerMs }));
-    await say(begin);
+  ): Promise<Result> {
+    const send = async (text: string): Promise<void> =>
+      void (await client.query({ text, query_timeout: this.#timeoutMs }));
+    await send(begin);
     try {
-      const answer = await work({
+      const result = await work({
         run: (statement, values) => this.#query(client, mode, statement, values),
-        // What changes the schema may take its time.
+        // Without timeout: it may change the schema.
         script: async (text) => void (await client.query({ text })),
       });
-      await say("COMMIT");
-      return answer;
+      await send("COMMIT");
+      return result;
     } catch (error) {
-      // What went wrong first is what counts, not that a connection which is gone cannot roll back.
-      if (!isConnectionLost(error)) await say("ROLLBACK");
+      // Report the first error, not that a lost connection cannot roll back.
+      if (!isConnectionLost(error)) await send("ROLLBACK");
       throw error;
     }
   }
@@ -177,40 +177,40 @@ export class Db implements Runner {
   async #query(client: PgClient, mode: Mode, statement: Statement, values: readonly unknown[]): Promise<Row[]> {
     const { name, text, brief = false } = statement;
     const config: PgQuery = { text, values, rowMode: "array", types: TYPES };
-    if (name !== "" || brief) config.query_timeout = this.#answerMs;
+    if (name !== "" || brief) config.query_timeout = this.#timeoutMs;
     if (name !== "" && mode.prepare) config.name = name;
     return (await client.query(config)).rows;
   }
 
-  async #retrying<Answer>(work: (mode: Mode) => Promise<Answer>): Promise<Answer> {
+  async #retrying<Result>(work: (mode: Mode) => Promise<Result>): Promise<Result> {
     for (let attempt = 1; ; attempt++) {
       const mode = this.#mode;
       try {
         return await work(mode);
       } catch (error) {
         const code = sqlState(error);
-        // By the mode that it was sent in: others may have learnt the same meanwhile.
+        // Compared with the mode of this call: a concurrent call may have changed it already.
         if (mode.prepare && NOT_PREPARED.has(code)) this.#mode = { ...this.#mode, prepare: false };
         else if (!mode.begin && code === NOT_SERIALIZABLE) this.#mode = { ...this.#mode, begin: true };
-        else if (attempt >= TRIES) throw fault(error, this.#where);
-        else if (isServerFull(error)) await passing(FULL_MS * 2 ** attempt);
-        else if (code !== DEADLOCK) throw fault(error, this.#where);
+        else if (attempt >= TRIES) throw toStoreError(error, this.#where);
+        else if (isServerFull(error)) await pause(FULL_MS * 2 ** attempt);
+        else if (code !== DEADLOCK) throw toStoreError(error, this.#where);
       }
     }
   }
 }
 
 interface Mode {
-  /** Statements are kept prepared under their names. */
+  /** Named statements are prepared. */
   prepare: boolean;
-  /** Single statements say which isolation they need, since the database's default is another. */
+  /** Single statements run in a transaction that sets the isolation level, because the database has another default. */
   begin: boolean;
 }
 
 const guarded = new WeakSet<PgPool>();
 /**
- * An idle connection that breaks is replaced by the pool; without a listener it would end the process. Once for each pool,
- * and for good: a connection that we gave back may still break after we are closed.
+ * The pool replaces an idle connection that breaks; without an error listener, that would end the process. Added once
+ * for each pool and never removed: a released connection may still break after the store is closed.
  */
 function guard(pool: PgPool): void {
   if (guarded.has(pool)) return;
@@ -226,7 +226,7 @@ function abortOf(signal: AbortSignal): Promise<never> {
   });
 }
 
-function passing(ms: number): Promise<void> {
+function pause(ms: number): Promise<void> {
   return new Promise((resolve) => void setTimeout(resolve, ms));
 }
 
@@ -236,46 +236,46 @@ const READERS = new Map<number, (text: string) => unknown>([
   [23, Number],
   [701, Number],
 ]);
-/** The types that statements answer with, read the same way whatever parsers the application has set for its own. */
+/** Parsers for the types in results, independent of those that the application has set. */
 const TYPES = { getTypeParser: (oid: number) => READERS.get(oid) ?? ((text: string): string => text) };
 
-/** Anything with `query(text, values)`: a `pg` client, or an adapter to what you have. */
+/** Anything with `query(text, values)`: a `pg` client, or an adapter for another library. */
 export interface CallersTransaction {
   query(text: string, values: unknown[]): Promise<{ rows: readonly unknown[] }>;
 }
 
-/** The caller's own connection, inside the caller's own transaction. */
+/** Runs statements in the caller's transaction. */
 export function callersRunner(tx: CallersTransaction, where: string): Runner {
   return {
     async run({ text }, values) {
       try {
-        const answer = (await tx.query(text, [...values])) as Partial<{ rows: readonly unknown[] }> | undefined;
-        if (!Array.isArray(answer?.rows)) throw new InvalidOptionError("tx.query", "must give { rows }");
-        return answer.rows.map((row) => (Array.isArray(row) ? (row as Row) : Object.values(row as object)));
+        const result = (await tx.query(text, [...values])) as Partial<{ rows: readonly unknown[] }> | undefined;
+        if (!Array.isArray(result?.rows)) throw new InvalidOptionError("tx.query", "must resolve to { rows }");
+        return result.rows.map((row) => (Array.isArray(row) ? (row as Row) : Object.values(row as object)));
       } catch (error) {
-        // Only who began the transaction can repeat it, and looks for these codes to know that it should.
+        // The caller, who can repeat the transaction, checks for these codes.
         const code = sqlState(error);
         if ([DEADLOCK, NOT_SERIALIZABLE].includes(code)) throw error;
         if (code === NO_TRANSACTION)
           throw new InvalidOptionError("tx", "has no open transaction; run BEGIN on it first");
-        throw fault(error, where);
+        throw toStoreError(error, where);
       }
     },
   };
 }
 
 /**
- * What is done in one transaction is done one after the other: savepoints of two jobs must not interleave. Between two
- * turns whoever hears of the first gets in: a ROLLBACK that comes in the middle of the second would leave what it writes
- * outside of any transaction. One that comes before it makes its savepoint fail.
+ * Runs the work of one transaction sequentially, because savepoints of two jobs must not interleave. Between two pieces
+ * of work the caller of the first gets a chance to act on its result: if a ROLLBACK arrived in the middle of the
+ * second, its writes would be outside any transaction. If it arrives before, the savepoint fails.
  */
-export class Turns {
+export class TransactionQueue {
   readonly #last = new WeakMap<object, Promise<unknown>>();
 
-  async take<Answer>(of: object, work: () => Promise<Answer>): Promise<Answer> {
-    const turn = (this.#last.get(of) ?? Promise.resolve()).then(work);
-    const heard = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
-    this.#last.set(of, turn.then(heard, heard));
-    return turn;
+  async run<Result>(tx: object, work: () => Promise<Result>): Promise<Result> {
+    const result = (this.#last.get(tx) ?? Promise.resolve()).then(work);
+    const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
+    this.#last.set(tx, result.then(nextTurn, nextTurn));
+    return result;
   }
 }

@@ -7,39 +7,39 @@ import {
 } from "../../../errors.js";
 import { FINISHED_MEANWHILE } from "../jobs/insert-sql.js";
 
-/** What is wrong with a row, as PostgreSQL tells it, or plainer where the reason is one of ours. */
-export function rowsFault(error: unknown): string {
+/** PostgreSQL's message about a row, with a clearer text for our own foreign keys. */
+export function rowError(error: unknown): string {
   const { message, constraint } = error as { message: string; constraint?: unknown };
-  // The foreign keys to the table of users, by the names that we give them.
+  // The names of the foreign keys to the users' table.
   return sqlState(error) === "23503" && /^(?:live|schedules)_user$/.test(String(constraint))
     ? `no such user: ${message}`
     : message;
 }
 
-/** An error of the driver or of PostgreSQL as Holdfast tells it. `where` is the address without the password. */
-export function fault(error: unknown, where: string): Error {
+/** Converts an error of the driver or of PostgreSQL. `where` is the address without the password. */
+export function toStoreError(error: unknown, where: string): Error {
   if (error instanceof HoldfastError) return error;
   const code = sqlState(error);
-  const text = error instanceof Error ? rowsFault(error) : String(error);
+  const text = error instanceof Error ? rowError(error) : String(error);
   const message = text === "" ? code : text;
   switch (code) {
     case "28P01":
     case "28000":
-      return new StoreUnreadableError(`PostgreSQL at ${where} refused user or password: ${message}`, error);
+      return new StoreUnreadableError(`PostgreSQL at ${where} rejected the user or password: ${message}`, error);
     case "3D000":
-      return new StoreUnreadableError(`there is no such database at ${where}: ${message}; create it first`, error);
+      return new StoreUnreadableError(`the database at ${where} does not exist: ${message}; create it first`, error);
     case "42501":
-      return new StoreUnreadableError(`the user of ${where} has not the rights for this: ${message}`, error);
+      return new StoreUnreadableError(`permission denied for the role used at ${where}: ${message}`, error);
     case "42P01":
     case "3F000":
       return new StoreUnreadableError(
-        `the tables of Holdfast are missing at ${where}; start with holdfast(), or call store.migrate()`,
+        `the tables of Holdfast are missing at ${where}; call holdfast() or store.migrate() first`,
         error,
       );
     case "25006":
       return new StoreUnavailableError(
-        `PostgreSQL at ${where} takes no writes: it is a standby, or default_transaction_read_only is on; ` +
-          `give Holdfast the address of the primary: ${message}`,
+        `PostgreSQL at ${where} is read-only: it is a standby, or default_transaction_read_only is on; ` +
+          `use the address of the primary: ${message}`,
         error,
       );
     case "53100":
@@ -47,25 +47,30 @@ export function fault(error: unknown, where: string): Error {
     default:
   }
   if (code === "ERR_INVALID_URL") {
-    const signs = "# as %23, / as %2F, ? as %3F, @ as %40, : as %3A";
-    return new InvalidOptionError("url", `${where} cannot be read; in user and password write ${signs}`);
+    const signs = "# is %23, / is %2F, ? is %3F, @ is %40, : is %3A";
+    return new InvalidOptionError(
+      "url",
+      `${where} is not a valid URL; percent-encode special characters in user and password: ${signs}`,
+    );
   }
-  if (isPassing(code)) return new StoreUnavailableError(`PostgreSQL at ${where} did not answer: ${message}`, error);
+  if (isTransient(code)) return new StoreUnavailableError(`PostgreSQL at ${where} did not respond: ${message}`, error);
   if (isSqlState(code)) {
-    return new HoldfastError("STORE_ERROR", `PostgreSQL at ${where} refused a call: ${message}`, { cause: error });
+    return new HoldfastError("STORE_ERROR", `PostgreSQL at ${where} rejected a statement: ${message}`, {
+      cause: error,
+    });
   }
-  // Without a code of PostgreSQL's it is the connection: refused, cut, timed out, or a name that leads nowhere.
+  // Without a code of PostgreSQL it is a connection error: refused, cut, timed out, or an unknown host.
   return new StoreUnavailableError(`PostgreSQL at ${where} cannot be reached: ${message}`, error);
 }
 
-/** Shutting down, starting up, out of connections, memory or time, a lock that nobody let go of: another try may do. */
-function isPassing(code: string): boolean {
+/** Shutting down, starting up, out of connections, memory or time, or a lock timeout: a retry may succeed. */
+function isTransient(code: string): boolean {
   return /^(?:08|57P|57014|53|40|55P03|25P03|58030|XX)/.test(code) && isSqlState(code);
 }
 
 /**
- * The connection is of no more use: an error without a code of PostgreSQL's is the connection's own, some codes come with
- * its end, and a server that became a standby is to be looked for again.
+ * The connection must be closed: an error without a code of PostgreSQL is a connection error, some codes end the
+ * connection, and after a failover the new primary must be found.
  */
 export function isConnectionLost(error: unknown): boolean {
   if (error instanceof HoldfastError) return false;
@@ -73,59 +78,61 @@ export function isConnectionLost(error: unknown): boolean {
   return !isSqlState(code) || /^(?:08|57P|25P03|25006)/.test(code);
 }
 
-/** The server takes no more connections, of this user or at all. */
+/** The server accepts no more connections, of this role or at all. */
 export function isServerFull(error: unknown): boolean {
   return sqlState(error) === "53300";
 }
 
-/** Somebody's transaction holds a lock for longer than was waited. */
+/** A lock timeout: another transaction holds the lock. */
 export function isLockTimeout(error: unknown): boolean {
   return sqlState(error instanceof HoldfastError ? error.cause : error) === "55P03";
 }
 
-/** The login may not do this. */
-export function isNoRights(error: unknown): boolean {
+/** The role lacks a privilege. */
+export function isPermissionDenied(error: unknown): boolean {
   return sqlState(error instanceof HoldfastError ? error.cause : error) === "42501";
 }
 
-/** There is no such function: the database is of an older version. */
-export function isNoFunction(error: unknown): boolean {
+/** The function does not exist: the schema has an older version. */
+export function isMissingFunction(error: unknown): boolean {
   return sqlState(error instanceof HoldfastError ? error.cause : error) === "42883";
 }
 
-/** No class of PostgreSQL's begins with E or with P and a digit but 0: the system has an `EPIPE`, Prisma a `P2010`. */
+/**
+ * PostgreSQL has no class that starts with E, or with P and a digit other than 0; Node has `EPIPE`, Prisma has `P2010`.
+ */
 function isSqlState(code: string): boolean {
   return /^(?!E|P[1-9])[0-9A-Z]{5}$/.test(code);
 }
 
-/** A row that can never be stored, whatever is tried: its data is at fault, and not its neighbours. */
+/** The data of a row is invalid: a retry will not help. */
 export function isDataError(error: unknown): boolean {
   return /^(?:22|23)/.test(sqlState(error instanceof HoldfastError ? error.cause : error));
 }
 
 /**
- * Says nothing of server, connection, transaction or tables: what is wrong is one of the rows, in PostgreSQL's own eyes or
- * those of a trigger. Any code that is not known for something else is taken for that.
+ * One of the rows is rejected, by PostgreSQL or by a trigger; server, connection, transaction and tables are fine.
+ * Every code that is not known to mean something else counts as this.
  */
-export function isRowsFault(error: unknown): boolean {
+export function isRowError(error: unknown): boolean {
   const code = sqlState(error instanceof HoldfastError ? error.cause : error);
-  return isSqlState(code) && !isPassing(code) && !/^(?:0A|2[568D]|3|42|55|57|58|F0)/.test(code);
+  return isSqlState(code) && !isTransient(code) && !/^(?:0A|2[568D]|3|42|55|57|58|F0)/.test(code);
 }
 
-/** Something that there can be one of is there already. */
-export function isTwice(error: unknown): boolean {
+/** A unique constraint is violated. */
+export function isDuplicate(error: unknown): boolean {
   return sqlState(error instanceof HoldfastError ? error.cause : error) === "23505";
 }
 
 /**
- * Somebody else did the same in this moment, and what the statement saw is no longer so: asked again, it sees that. The
- * first is what a statement fails by on purpose, for want of anything milder that SQL has.
+ * A concurrent transaction changed what the statement saw; the next try will see it. The first code, division by zero,
+ * is raised on purpose: SQL has no other way to fail a statement.
  */
 export function isRace(error: unknown): boolean {
   return ["22012", FINISHED_MEANWHILE].includes(sqlState(error instanceof HoldfastError ? error.cause : error));
 }
 
-/** PostgreSQL's code of an error, also where a library has wrapped it, or else the system's. */
+/** PostgreSQL's code of an error, also of one that a library has wrapped; otherwise the system's code. */
 export function sqlState(error: unknown): string {
   const code = (error as { code?: unknown } | null)?.code;
   const own = typeof code === "string" ? code : "";

@@ -1,33 +1,33 @@
 /**
- * Names every function, type and operator of a statement with its schema, `pg_catalog`.
+ * Qualifies every function, type and operator of a statement with its schema, `pg_catalog`.
  *
- * By its bare name PostgreSQL looks for each along the search path, which belongs to whoever opened the connection or the
- * transaction. Any role that may create functions in a schema on that path could plant one that fits the arguments better
- * (`public.cardinality(uuid[])`, or an operator `integer * interval`) and have it run with our rights. `pg_catalog` is only
- * searched first as long as the path does not name it; so everything is qualified, `=` included.
+ * PostgreSQL looks up unqualified names along the search path, which is set by the caller that opened the connection or
+ * transaction. A role that may create functions in a schema on that path could add one that fits the arguments better
+ * (`public.cardinality(uuid[])`, or an operator `integer * interval`), and it would run with our privileges.
+ * `pg_catalog` is searched first only if the path does not name it. So everything is qualified, even `=`.
  *
- * It knows as much of SQL as the statements of this store use. What names an operator without writing it (`BETWEEN`,
- * `LIKE`, `NULLIF`, `CASE x WHEN`, …) cannot be qualified and is refused.
+ * It understands the SQL that the statements of this store use. Syntax that implies an operator without writing it
+ * (`BETWEEN`, `LIKE`, `NULLIF`, `CASE x WHEN`, …) cannot be qualified and is rejected.
  *
- * Not for scripts and bodies of functions: those run with a search path of their own.
+ * Not for scripts and function bodies: those set their own search path.
  */
 export function qualify(text: string): Qualified {
   return sequence(tree(tokensOf(text))) as Qualified;
 }
 
 declare const qualified: unique symbol;
-/** SQL that finds nothing by the search path. Nothing else can be sent as a statement. */
+/** SQL that does not depend on the search path. Only this can be sent as a statement. */
 export type Qualified = string & { readonly [qualified]: true };
 
 interface Leaf {
   kind: "word" | "operator" | "other";
   text: string;
-  /** A word in small letters. */
+  /** A word in lower case. */
   word: string;
-  /** What stands before it. */
+  /** Whitespace and comments before it. */
   space: string;
 }
-/** What is between parentheses, brackets, or `CASE` and `END`. */
+/** The parts between parentheses, brackets, or `CASE` and `END`. */
 interface Group {
   kind: "group";
   open: string;
@@ -55,7 +55,7 @@ function tokensOf(text: string): Leaf[] {
   for (let at = 0; at < text.length; at = TOKEN.lastIndex) {
     TOKEN.lastIndex = at;
     const found = TOKEN.exec(text);
-    if (found === null) throw new SyntaxError(`not understood: ${text.slice(at, at + 40)}`);
+    if (found === null) throw new SyntaxError(`cannot parse: ${text.slice(at, at + 40)}`);
     const [token, isSpace, word, , operator] = found;
     if (isSpace === undefined) {
       const kind = word === undefined ? (operator === undefined ? "other" : "operator") : "word";
@@ -93,29 +93,29 @@ function tree(tokens: readonly Leaf[]): Node[] {
 
 const words = (list: string): ReadonlySet<string> => new Set(list.split(" "));
 
-/** What ends an expression. No column may have any of these names, or else it would be taken for the keyword. */
+/** Keywords that end an expression. No column may have one of these names. */
 const DELIMITERS = words(
   "and or not select from where on using set when then else as order group by having limit offset returning values into " +
     "union except intersect all any some distinct do for is with join left right full inner outer cross lateral window " +
     "asc desc insert delete",
 );
-/** These name operators that cannot be written with a schema. */
+/** Keywords that imply operators, which cannot be qualified. */
 const REFUSED = words("between like ilike similar overlaps natural nullif cast isnull notnull");
-/** What may stand before a parenthesis and is no function. */
+/** Words that may precede a parenthesis and are not functions. */
 const NO_FUNCTIONS = words(
   "materialized conflict over filter array exists row coalesce greatest least extract overlay any all some in interval within",
 );
-/** Types that the grammar knows as its own; others are found along the path. */
+/** Types that are keywords of the grammar; others are looked up along the path. */
 const KEYWORD_TYPES = words(
   "int integer smallint bigint real float double decimal numeric boolean interval timestamp time bit char character varchar",
 );
 
-/** Parts of a statement on one level, in which expressions are told apart by the keywords between them. */
+/** The parts of a statement on one level: expressions, separated by keywords. */
 function sequence(parts: readonly Node[]): string {
   let text = "";
   let expression: Node[] = [];
   let after: Node | undefined;
-  /** In the list of an UPDATE, where the next `=` assigns. */
+  /** In the SET list of an UPDATE, where the next `=` assigns. */
   let assigns = false;
   let isList = false;
   const flush = (delimiter: Node | undefined): void => {
@@ -156,11 +156,11 @@ function refuse(part: Node, next: Node | undefined, afterNext: Node | undefined)
   const isJoin = isWord(part, "using") && next?.kind === "group" && !isQuery(next);
   const isDistinct = isWord(part, "is") && isWord(isWord(next, "not") ? afterNext : next, "distinct");
   if (isRefused || isJoin || isDistinct) {
-    throw new SyntaxError(`${(part as Leaf).text} finds its operator by the search path: write it out`);
+    throw new SyntaxError(`${(part as Leaf).text} looks up its operator by the search path: write the operator`);
   }
 }
 
-/** From the loosest to the tightest, as PostgreSQL binds them; all the others are between `+` and these. */
+/** Operator precedence of PostgreSQL, from the lowest; all other operators are between these and `+`. */
 const COMPARISON = 1;
 const IN = 2;
 const ANY_OTHER = 3;
@@ -169,7 +169,7 @@ const COMPARISONS = words("= <> != < > <= >=");
 
 interface Operand {
   text: string;
-  /** Has to stand in parentheses beside another operator: qualified, all of them bind alike. */
+  /** Needs parentheses next to another operator: qualified operators all have the same precedence. */
   compound: boolean;
 }
 
@@ -195,7 +195,7 @@ function expressionOf(parts: readonly Node[], isAlias: boolean): string {
       return { text: `(OPERATOR(pg_catalog.-) ${inner(operand())})`, compound: false };
     }
     const run: Node[] = [];
-    // A star without anything to multiply stands for columns.
+    // A star without a left operand means all columns.
     do run.push(parts[at++] as Node);
     while (
       at < parts.length &&
@@ -268,7 +268,7 @@ function node(part: Node): string {
   if (part.kind !== "group") return part.space + part.text;
   const [first] = part.parts;
   if (/^case$/i.test(part.open) && !isWord(first, "when")) {
-    throw new SyntaxError("CASE x WHEN finds its operator by the search path: write CASE WHEN x =");
+    throw new SyntaxError("CASE x WHEN looks up its operator by the search path: write CASE WHEN x =");
   }
   return part.space + part.open + sequence(part.parts) + part.close;
 }

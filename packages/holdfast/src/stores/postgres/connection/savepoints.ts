@@ -8,30 +8,30 @@ const SAVE: Statement = { ...unnamed("SAVEPOINT holdfast"), brief: true };
 const KEEP: Statement = { ...unnamed("RELEASE SAVEPOINT holdfast"), brief: true };
 const UNDO: Statement = { ...unnamed("ROLLBACK TO SAVEPOINT holdfast"), brief: true };
 
-/** Writing inside a transaction that is open already: what fails goes back to where it began, and no further. */
+/** Writes inside an open transaction: a failure rolls back to its own savepoint only. */
 export function insideOf(runner: Runner): InsertRunner {
   const inside: InsertRunner = {
     inside: true,
     run: (statement, values) => runner.run(statement, values),
-    async apart(work) {
+    async isolated(work) {
       await runner.run(SAVE, []);
       try {
-        const answer = await work(inside);
+        const result = await work(inside);
         await runner.run(KEEP, []);
-        return answer;
+        return result;
       } catch (error) {
-        // A statement that was given up may still be under way: what is said after it on its connection waits for it.
-        if (!isGivenUp(error)) await runner.run(UNDO, []).catch(() => {});
+        // A statement that timed out may still be running, and a rollback on its connection would wait for it.
+        if (!isAbandoned(error)) await runner.run(UNDO, []).catch(() => {});
         throw error;
       }
     },
-    together: (work) => work(runner),
+    atomic: (work) => work(runner),
   };
   return inside;
 }
 
-/** Of the driver's errors and of those that are told as ours already. A transaction that takes no writes can go back. */
-function isGivenUp(error: unknown): boolean {
+/** Accepts errors of the driver and those already converted. A read-only transaction can still roll back. */
+function isAbandoned(error: unknown): boolean {
   const cause = error instanceof StoreUnavailableError ? error.cause : error;
   return isConnectionLost(cause) && sqlState(cause) !== READ_ONLY;
 }

@@ -2,12 +2,11 @@ import { StoreUnreadableError } from "../../../errors.js";
 import { type Runner, unnamed } from "./db.js";
 
 const OLDEST = 15;
-// SQL_ASCII keeps whatever bytes it gets, and so keeps UTF-8. Any other would refuse some jobs for their characters, and
-// the outcomes of others.
+// SQL_ASCII stores any bytes, so it stores UTF-8. Other encodings would reject the characters of some jobs or outcomes.
 const ENCODINGS = ["UTF8", "SQL_ASCII"];
 
-/** Says in one sentence what a server lacks, before anything is written to it. */
-export async function refuseUnfit(runner: Runner, where: string): Promise<void> {
+/** Throws if Holdfast cannot use the server, before anything is written to it. */
+export async function checkServer(runner: Runner, where: string): Promise<void> {
   const text =
     "SELECT pg_catalog.current_setting('server_version_num')::int, pg_catalog.current_setting('server_encoding')";
   const [row] = await runner.run(unnamed(text), []);
@@ -18,8 +17,8 @@ export async function refuseUnfit(runner: Runner, where: string): Promise<void> 
   }
   if (!ENCODINGS.includes(encoding)) {
     throw new StoreUnreadableError(
-      `the database at ${where} has the encoding ${encoding}, which cannot hold every text; ` +
-        `make one with: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0`,
+      `the database at ${where} has the encoding ${encoding}, which cannot store every character; ` +
+        `create one with: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0`,
     );
   }
 }

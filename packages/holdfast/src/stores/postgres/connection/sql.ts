@@ -3,12 +3,12 @@ import { STALE_ERROR } from "../../../job/state.js";
 import type { Statement } from "./db.js";
 import { qualify, type Qualified } from "./qualify.js";
 
-/** What statements are made with: the schema's name, and the type of users. */
+/** What the SQL of a store depends on: the schema's name and the type of users. */
 export interface Sql {
   /** The schema, quoted. */
   s: string;
   user: string;
-  /** A statement under a name that no other text has. */
+  /** A statement with a unique name: a hash of its text is added. */
   statement(name: string, text: string): Statement;
 }
 
@@ -20,7 +20,7 @@ export function sqlFor(schema: string, user: string): Sql {
   };
 }
 
-/** Made ready when it is first used: a process uses few of all the statements there are. */
+/** Qualified and hashed when it is first used: a process uses few of all the statements. */
 class Prepared implements Statement {
   readonly #title: string;
   readonly #source: string;
@@ -50,14 +50,14 @@ class Prepared implements Statement {
 }
 
 /**
- * The time of a statement, in milliseconds: the server's own, or the first value where a test's clock rules. Read once,
- * so that the planner can use it for an index.
+ * The time of a statement in milliseconds: the server's, or the first value if a test sets the clock. Materialized, so
+ * that it is read once and the planner can use it in an index condition.
  */
 export const NOW: string =
   "t AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint) AS now)";
 
-/** More than a column of its type can hold would fail every claim of the queue. */
-export const MOST_LOSSES = 32_767;
+/** The maximum of the column: one more would fail every claim of the queue. */
+export const MAX_LOSSES = 32_767;
 
 export const LEASED = "('claimed', 'running')";
 export const WAITING = "('pending', 'failed')";
@@ -67,7 +67,7 @@ export function usedAttempts(row: string): string {
   return `CASE WHEN ${row}.state = 'claimed' AND ${row}.losses = 0 THEN greatest(0, ${row}.attempt - 1) ELSE ${row}.attempt END`;
 }
 
-/** The entry that a lost lease leaves in its job's history, as SQL over the row as it was. */
+/** The attempt record of an expired lease, as SQL over the previous row. */
 export function lostAttempt(row: string): string {
   const error = `pg_catalog.json_build_object('message', '${STALE_ERROR.message}', 'code', '${STALE_ERROR.code}', 'stack', NULL)`;
   return `pg_catalog.json_build_object('attempt', ${row}.attempt, 'worker', ${row}.worker, 'claimedAt', ${row}.claimed_at,
@@ -75,27 +75,32 @@ export function lostAttempt(row: string): string {
 }
 
 /**
- * Whether a column with a user holds the one in `place`: in the column's own type, so that an index serves it. A text that
- * is none of that type is nobody's.
+ * Compares a column with the user in `placeholder`, in the column's own type so that an index can be used. A string
+ * that is not valid for that type matches no row.
  */
-export function ofUser({ user }: Sql, column: string, place: string): string {
-  if (user === "text") return `${column} = ${place}::text`;
+export function ofUser({ user }: Sql, column: string, placeholder: string): string {
+  if (user === "text") return `${column} = ${placeholder}::text`;
   const form = user === "uuid" ? "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" : "^-?[0-9]{1,18}$";
-  return `${column} = CASE WHEN ${place}::text ~ '${form}' THEN ${place}::text::${user} END`;
+  return `${column} = CASE WHEN ${placeholder}::text ~ '${form}' THEN ${placeholder}::text::${user} END`;
 }
 
-/** Conditions with bound values; those whose value is missing are left out. */
+/** The position of each column in a row, by its name. */
+export function positionsOf<Name extends string>(columns: Readonly<Record<Name, unknown>>): Record<Name, number> {
+  return Object.fromEntries(Object.keys(columns).map((name, position) => [name, position])) as Record<Name, number>;
+}
+
+/** Conditions with bound values. A condition without a value is left out. */
 export class Conditions {
   readonly values: unknown[];
   readonly #terms: string[] = [];
 
-  /** Parts of one statement share its values. */
+  /** Several parts of one statement can share its values. */
   constructor(values: unknown[] = []) {
     this.values = values;
   }
 
-  /** `term` gets the place of the value. */
-  add(term: (place: string) => string, value: unknown): void {
+  /** `term` gets the placeholder of the value. */
+  add(term: (placeholder: string) => string, value: unknown): void {
     if (value === undefined || value === null) return;
     this.values.push(value);
     this.#terms.push(term(`$${this.values.length}`));
@@ -112,15 +117,15 @@ export class Conditions {
 }
 
 /**
- * The rows of some arrays, beside each other and filled up with NULL; for FROM. `arrays` has commas between. It is what
- * `unnest` with several arrays means, which cannot be written with its schema.
+ * Arrays as the columns of a table, for FROM; shorter arrays are padded with NULL. `arrays` is comma-separated. The
+ * same as `unnest` with several arrays, which cannot be schema-qualified.
  */
 export function rowsOf(arrays: string): string {
   const each = arrays.split(",").map((array) => `pg_catalog.unnest(${array.trim()})`);
   return `ROWS FROM (${each.join(", ")})`;
 }
 
-/** A column of some rows. One in which nothing stands costs nothing: `unnest` fills it up with NULL. */
+/** One column of some rows, or null if all values are null: `unnest` pads it with NULL. */
 export function orNull<Item, Value>(
   rows: readonly Item[],
   column: (row: Item) => Value | null,
@@ -128,7 +133,7 @@ export function orNull<Item, Value>(
   return rows.every((row) => column(row) === null) ? null : rows.map(column);
 }
 
-/** A column in which the same stands throughout has it once; the statement takes the first for those that are missing. */
+/** One column of some rows. If all values are equal it has one element, and the statement uses that for all rows. */
 export function once<Item, Value>(rows: readonly Item[], column: (row: Item) => Value): Value[] {
   const [first] = rows;
   if (first === undefined) return [];
@@ -136,10 +141,10 @@ export function once<Item, Value>(rows: readonly Item[], column: (row: Item) => 
   return rows.every((row) => column(row) === value) ? [value] : rows.map(column);
 }
 
-// What JSON writes in another way than PostgreSQL does.
+// Characters that JSON and PostgreSQL escape differently.
 const UNLIKE_JSON = /[\p{Cc}\p{Cs}]/u;
 
-/** A list of texts as PostgreSQL writes it: in a fraction of the time that the driver takes. */
+/** An array literal of PostgreSQL. Much faster than the one of the driver. */
 export function textArray(texts: readonly string[]): string {
   return `{${texts.map(quoted).join(",")}}`;
 }

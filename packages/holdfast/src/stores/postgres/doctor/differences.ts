@@ -1,48 +1,52 @@
 import { TYPES_INDEX } from "../schema/types-index.js";
-import { problem, warning, type Finding, type Patient } from "./finding.js";
+import { problem, warning, type Finding, type Target } from "./finding.js";
 import type { Part } from "./shape.js";
 
-const MOST_TOLD = 20;
+const MAX_REPORTED = 20;
 
-/** What a schema has not, has otherwise, or has in excess. */
-export function differences(expected: readonly Part[], actual: readonly Part[], patient: Patient): Finding[] {
+/** What is missing, different or additional in a schema. */
+export function differences(expected: readonly Part[], actual: readonly Part[], target: Target): Finding[] {
   const key = ({ kind, name }: Part): string => `${kind} ${name}`;
   const there = new Map(actual.map((part) => [key(part), part]));
   const known = new Set(expected.map(key));
-  // What goes with a missing table need not be told one by one.
+  // Parts of a missing table are not reported separately.
   const lost = expected.filter((part) => part.kind === "table" && !there.has(key(part))).map(({ name }) => `${name}.`);
-  // Those have a check of their own, with other advice.
+  // Invalid indexes have their own check, with other advice.
   const invalid = new Set(actual.filter(({ kind }) => kind === "invalid index").map(({ name }) => `index ${name}`));
   const findings: Finding[] = [];
   for (const part of expected) {
     const found = there.get(key(part));
     if (invalid.has(key(part))) continue;
     if (lost.some((table) => part.name.startsWith(table))) continue;
-    if (found === undefined) findings.push(missing(part, patient));
+    if (found === undefined) findings.push(missing(part, target));
     else if (found.definition !== part.definition) findings.push(different(part, found));
   }
   for (const part of actual) {
     if (known.has(key(part))) continue;
-    const extra = inExcess(part, patient);
+    const extra = additional(part, target);
     if (extra !== null) findings.push(extra);
   }
-  const more = findings.length - MOST_TOLD;
+  const more = findings.length - MAX_REPORTED;
   if (more <= 0) return findings;
-  const rest = problem("schema shape", `${more} more differences`, "Mend those above first, then look again.");
-  return [...findings.slice(0, MOST_TOLD), rest];
+  const others = problem(
+    "schema shape",
+    `${more} more differences`,
+    "Fix the ones above first, then run doctor again.",
+  );
+  return [...findings.slice(0, MAX_REPORTED), others];
 }
 
-function missing(part: Part, patient: Patient): Finding {
+function missing(part: Part, target: Target): Finding {
   const found = `the ${part.kind} ${part.name} is missing`;
   const advice =
     part.kind === "index"
-      ? `Run ${inSchema(part, patient)}; until then queries read whole tables.`
-      : "Put it back as the output of migrations() has it, or restore a backup if it held data.";
+      ? `Run ${inSchema(part, target)}; until then queries read whole tables.`
+      : "Create it as in the output of migrations(), or restore a backup if it contained data.";
   return problem("schema shape", found, advice);
 }
 
-/** The statement that makes an index, with the schema in it, and without stopping writers. */
-function inSchema({ name, definition }: Part, { settings }: Patient): string {
+/** The statement that creates an index, with the schema, and without blocking writers. */
+function inSchema({ name, definition }: Part, { settings }: Target): string {
   const [table = ""] = name.split(".");
   return definition
     .replace(/^CREATE (UNIQUE )?INDEX /, "CREATE $1INDEX CONCURRENTLY ")
@@ -54,33 +58,33 @@ function different(part: Part, found: Part): Finding {
   const how = isLong ? "" : `: ${found.definition} instead of ${part.definition}`;
   return problem(
     "schema shape",
-    `the ${part.kind} ${part.name} is not as the migrations make it${how}`,
-    "Change it back; the statements of Holdfast are made for the other form.",
+    `the ${part.kind} ${part.name} differs from the migrations${how}`,
+    "Change it back: the statements of Holdfast rely on it.",
   );
 }
 
-/** Keys to your own tables, policies and triggers are yours to add; columns and indexes cost every write. */
-function inExcess({ kind, name, definition }: Part, { schema }: Patient): Finding | null {
+/** Foreign keys, policies and triggers of your own are fine; additional columns and indexes slow every write. */
+function additional({ kind, name, definition }: Part, { schema }: Target): Finding | null {
   if (kind === "column") {
     const blocks = definition.includes("NOT NULL") && !/DEFAULT|IDENTITY/.test(definition);
     return blocks
       ? problem(
           "schema shape",
-          `the column ${name} is not Holdfast's, must not be NULL and has no default: nothing can be written`,
+          `the column ${name} is not Holdfast's, is NOT NULL and has no default: every insert fails`,
           `Drop it, or give it a default: ALTER TABLE "${schema}".${name.replace(".", " ALTER COLUMN ")} SET DEFAULT ….`,
         )
       : warning(
           "schema shape",
           `the column ${name} is not Holdfast's`,
-          "Keep your own columns in a table of your own: a coming version may use the name, and moved jobs lose the value.",
+          "Store your own columns in your own table: a later version may use the name, and jobs lose the value when they move.",
         );
   }
-  // Made when a worker first asks for types.
+  // Created when a worker first claims by types.
   if (kind === "index" && name !== `live.${TYPES_INDEX}`) {
     return warning(
       "schema shape",
-      `the index ${name} is not Holdfast's: every claim and every settled job has to keep it up`,
-      "Drop it if no query of yours needs it.",
+      `the index ${name} is not Holdfast's: every claim and every settled job has to update it`,
+      "Drop it if none of your queries needs it.",
     );
   }
   return null;

@@ -1,7 +1,7 @@
 import type { Clock } from "../../../clock.js";
 import type { SchemaSettings } from "../schema/schema.js";
 
-/** What `doctor` looks at. */
+/** The checks of `doctor`. */
 export type DoctorCheck =
   | "connection"
   | "server version"
@@ -22,27 +22,27 @@ export type DoctorCheck =
   | "paused queues"
   | "overdue jobs";
 
-/** One thing that `doctor` looked at. */
+/** The result of one check of `doctor`. */
 export interface Finding {
   check: DoctorCheck;
-  /** `problem`: jobs are held up or in danger. `warning`: they may be before long. */
+  /** `problem`: jobs are delayed or in danger. `warning`: they may be soon. */
   level: "ok" | "warning" | "problem";
-  /** What was seen, in one sentence. */
+  /** What was found, in one sentence. */
   found: string;
   /** What to do about it; null if there is nothing to do. */
   advice: string | null;
 }
 
-/** Whom the doctor looks at. */
-export interface Patient {
+/** The store that doctor checks. */
+export interface Target {
   settings: SchemaSettings;
   /** The schema's name, not quoted. */
   schema: string;
-  /** Connections that this store may take, the one that listens included; null if that is for the caller's pool to say. */
+  /** Maximum connections of this store, including the listener; null with the caller's pool. */
   connections: number | null;
   /** The clock of this process. */
   clock: Clock;
-  /** The store's time, or null where the server's own counts. */
+  /** The store's time, or null for the server's clock. */
   time: () => number | null;
 }
 
@@ -56,7 +56,7 @@ export function problem(check: DoctorCheck, found: string, advice: string): Find
   return { check, level: "problem", found, advice };
 }
 
-/** `ok`, or a warning or a problem from these bounds on. */
+/** The level of a value: a warning or a problem from these bounds. */
 export function levelOf(value: number, bounds: { warning: number; problem: number }): Finding["level"] {
   if (value >= bounds.problem) return "problem";
   return value >= bounds.warning ? "warning" : "ok";
@@ -71,7 +71,7 @@ export function count(value: number): string {
   return value.toLocaleString("en-US");
 }
 
-/** A length of time in the largest unit that fits twice. */
+/** A duration in the largest unit that fits at least twice. */
 export function time(ms: number): string {
   const units = [
     ["days", 86_400_000],

@@ -2,42 +2,42 @@ import { DEFAULTS } from "../../../defaults.js";
 import type { WorkerRecord } from "../../../store.js";
 import { type Runner, unnamed } from "../connection/db.js";
 import { NOW } from "../connection/sql.js";
-import { count, levelOf, ok, problem, time, warning, type Finding, type Patient } from "./finding.js";
+import { count, levelOf, ok, problem, time, warning, type Finding, type Target } from "./finding.js";
 
-/** Counts are folded within two minutes where maintenance runs. */
-const UNFOLDED_AFTER_MS = 600_000;
-const UNFOLDED = { warning: 1_000, problem: 100_000 };
+/** With maintenance, changes are rolled up within two minutes. */
+const PENDING_AFTER_MS = 600_000;
+const PENDING = { warning: 1_000, problem: 100_000 };
 const LANES = { warning: 200, problem: 2_000 };
 const OVERDUE_MS = { warning: 300_000, problem: 3_600_000 };
 const UNSERVED_MS = 60_000;
 
-export async function lookAtCounts(runner: Runner, { settings: { schema: s }, time: at }: Patient): Promise<Finding[]> {
+export async function checkCounts(runner: Runner, { settings: { schema: s }, time: at }: Target): Promise<Finding[]> {
   const text = `WITH ${NOW} SELECT pg_catalog.count(*)::integer FROM (
-    SELECT 1 FROM ${s}.deltas WHERE at < (SELECT now FROM t) - ${UNFOLDED_AFTER_MS} LIMIT ${UNFOLDED.problem}) d`;
+    SELECT 1 FROM ${s}.deltas WHERE at < (SELECT now FROM t) - ${PENDING_AFTER_MS} LIMIT ${PENDING.problem}) d`;
   const [row] = await runner.run(unnamed(text), [at()]);
   const left = row?.[0] as number;
-  const level = levelOf(left, UNFOLDED);
-  const found = `${count(left)}${level === "problem" ? " or more" : ""} changes of more than ${time(UNFOLDED_AFTER_MS)} ago are not yet added up`;
+  const level = levelOf(left, PENDING);
+  const found = `${count(left)}${level === "problem" ? " or more" : ""} counter changes older than ${time(PENDING_AFTER_MS)} are not rolled up`;
   if (level === "ok") return [ok("counts", found)];
-  const advice = "Let a worker run with its maintenance on, or call hf.maintain() regularly: statistics become slow.";
+  const advice = "Run a worker with maintenance, or call hf.maintain() regularly. Otherwise stats become slow.";
   return [{ check: "counts", level, found, advice }];
 }
 
-export async function lookAtLanes(runner: Runner, { settings: { schema: s } }: Patient): Promise<Finding[]> {
+export async function checkLanes(runner: Runner, { settings: { schema: s } }: Target): Promise<Finding[]> {
   const text = `SELECT pg_catalog.count(*)::integer, pg_catalog.count(DISTINCT queue)::integer FROM ${s}.lanes`;
   const [row] = await runner.run(unnamed(text), []);
   const [lanes, queues] = row as [number, number];
   const level = levelOf(lanes, LANES);
   const found = `${count(lanes)} ${lanes === 1 ? "lane" : "lanes"} of queue and priority, in ${count(queues)} ${queues === 1 ? "queue" : "queues"}`;
   if (level === "ok") return [ok("lanes", found)];
-  const advice = "Use fewer queues and priorities: a claim looks into every lane of its queues.";
+  const advice = "Use fewer queues and priorities: a claim scans every lane of its queues.";
   return [{ check: "lanes", level, found, advice }];
 }
 
-/** The job of each queue that has been due longest, in queues that are paused or in those that are not. */
+/** The longest overdue job of each queue: of the paused queues, or of the others. */
 async function oldestDue(
   runner: Runner,
-  { settings: { schema: s }, time: at }: Patient,
+  { settings: { schema: s }, time: at }: Target,
   paused: boolean,
 ): Promise<{ queue: string; overdueMs: number }[]> {
   const text = `WITH ${NOW} SELECT l.queue, ((SELECT now FROM t) - pg_catalog.min(d.due_at))::float8 FROM ${s}.lanes l CROSS JOIN LATERAL (
@@ -47,32 +47,32 @@ async function oldestDue(
   return rows.map(([queue, overdueMs]) => ({ queue, overdueMs }));
 }
 
-export async function lookAtPaused(runner: Runner, patient: Patient): Promise<Finding[]> {
-  const waiting = await oldestDue(runner, patient, true);
-  if (waiting.length === 0) return [ok("paused queues", "none with jobs that are due")];
+export async function checkPaused(runner: Runner, target: Target): Promise<Finding[]> {
+  const waiting = await oldestDue(runner, target, true);
+  if (waiting.length === 0) return [ok("paused queues", "none with due jobs")];
   return waiting.map(({ queue, overdueMs }) =>
     warning(
       "paused queues",
-      `the queue ${JSON.stringify(queue)} is paused, and a job in it has been due for ${time(overdueMs)}`,
-      `Run hf.resume(${JSON.stringify(queue)}) when its jobs may go on.`,
+      `the queue ${JSON.stringify(queue)} is paused, and its oldest job has been due for ${time(overdueMs)}`,
+      `Run hf.resume(${JSON.stringify(queue)}) when its jobs may run.`,
     ),
   );
 }
 
-export async function lookAtOverdue(runner: Runner, patient: Patient): Promise<Finding[]> {
-  const due = await oldestDue(runner, patient, false);
-  const text = `WITH ${NOW} SELECT record::text FROM ${patient.settings.schema}.workers WHERE NOT gone AND seen_at >= (SELECT now FROM t) - ${DEFAULTS.silentWorkerMs}`;
-  const rows = await runner.run(unnamed(text), [patient.time()]);
+export async function checkOverdue(runner: Runner, target: Target): Promise<Finding[]> {
+  const due = await oldestDue(runner, target, false);
+  const text = `WITH ${NOW} SELECT record::text FROM ${target.settings.schema}.workers WHERE NOT gone AND seen_at >= (SELECT now FROM t) - ${DEFAULTS.silentWorkerMs}`;
+  const rows = await runner.run(unnamed(text), [target.time()]);
   const workers = rows.map(([record]) => JSON.parse(record as string) as WorkerRecord);
   const findings = due.flatMap(({ queue, overdueMs }): Finding[] => {
     const serving = workers.filter(({ queues }) => queues === null || queues.includes(queue)).length;
-    const found = `a job in the queue ${JSON.stringify(queue)} has been due for ${time(overdueMs)}, and ${serving === 0 ? "no live worker takes" : `${count(serving)} live workers take`} jobs from it`;
+    const found = `a job in the queue ${JSON.stringify(queue)} has been due for ${time(overdueMs)}, and ${serving === 0 ? "no live worker serves it" : `${count(serving)} live workers serve it`}`;
     if (serving === 0 && overdueMs >= UNSERVED_MS) {
-      return [problem("overdue jobs", found, `Start a worker that takes the queue ${JSON.stringify(queue)}.`)];
+      return [problem("overdue jobs", found, `Start a worker for the queue ${JSON.stringify(queue)}.`)];
     }
     const level = levelOf(overdueMs, OVERDUE_MS);
-    const advice = "Add workers or raise their concurrency; look for handlers that hang.";
+    const advice = "Add workers or raise their concurrency; check for hanging handlers.";
     return level === "ok" ? [] : [{ check: "overdue jobs", level, found, advice }];
   });
-  return findings.length > 0 ? findings : [ok("overdue jobs", `none for long; ${count(workers.length)} live workers`)];
+  return findings.length > 0 ? findings : [ok("overdue jobs", `none; ${count(workers.length)} live workers`)];
 }

@@ -1,12 +1,12 @@
 import { type Runner, unnamed } from "../connection/db.js";
 import { foreignPart } from "../schema/owners.js";
-import { count, ok, problem, time, warning, type Finding, type Patient } from "./finding.js";
+import { count, ok, problem, time, warning, type Finding, type Target } from "./finding.js";
 
 const OLDEST_VERSION = 150_000;
 const CLOCK_MS = 1_000;
 const FEW_CONNECTIONS = 5;
 
-export async function lookAtVersion(runner: Runner): Promise<Finding[]> {
+export async function checkVersion(runner: Runner): Promise<Finding[]> {
   const text =
     "SELECT pg_catalog.current_setting('server_version_num')::integer, pg_catalog.current_setting('server_version')";
   const [row] = await runner.run(unnamed(text), []);
@@ -22,7 +22,7 @@ export function judgeVersion(number: number, name: string): Finding {
   );
 }
 
-export async function lookAtDurability(runner: Runner): Promise<Finding[]> {
+export async function checkDurability(runner: Runner): Promise<Finding[]> {
   const settings = ["fsync", "full_page_writes", "synchronous_commit"];
   const text = "SELECT name, pg_catalog.current_setting(name) FROM pg_catalog.unnest($1::text[]) AS s (name)";
   const rows = await runner.run(unnamed(text), [settings]);
@@ -47,15 +47,15 @@ export async function lookAtDurability(runner: Runner): Promise<Finding[]> {
       ),
     );
   }
-  return findings.length > 0 ? findings : [ok("durability", "what is acknowledged is on disk")];
+  return findings.length > 0 ? findings : [ok("durability", "acknowledged writes are on disk")];
 }
 
-export async function lookAtClock(runner: Runner, { clock }: Patient): Promise<Finding[]> {
+export async function checkClock(runner: Runner, { clock }: Target): Promise<Finding[]> {
   const before = clock.now();
   const text = "SELECT (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::float8";
   const [row] = await runner.run(unnamed(text), []);
   const after = clock.now();
-  // The server looked at its clock at some time in between.
+  // The server read its clock at some time in between.
   const slack = (after - before) / 2;
   const apart = (row?.[0] as number) - (before + slack);
   const found = `this process's clock is ${time(Math.abs(apart))} ${apart > 0 ? "behind" : "ahead of"} the server's`;
@@ -64,40 +64,40 @@ export async function lookAtClock(runner: Runner, { clock }: Patient): Promise<F
     warning(
       "clock",
       found,
-      "Synchronise the clocks (NTP): times given by this process, such as when a job shall run, are off by as much.",
+      "Synchronise the clocks (NTP): times that this process passes, such as runAt, are off by as much.",
     ),
   ];
 }
 
-export async function lookAtConnections(runner: Runner, { connections }: Patient): Promise<Finding[]> {
+export async function checkConnections(runner: Runner, { connections }: Target): Promise<Finding[]> {
   const text = `SELECT pg_catalog.current_setting('max_connections')::integer, pg_catalog.current_setting('superuser_reserved_connections')::integer
       + coalesce(pg_catalog.current_setting('reserved_connections', true)::integer, 0),
     pg_catalog.count(*)::integer, pg_catalog.count(*) FILTER (WHERE pg_catalog.starts_with(application_name, 'holdfast'))::integer
     FROM pg_catalog.pg_stat_activity WHERE backend_type = 'client backend' OR (backend_type IS NULL AND datid IS NOT NULL)`;
   const [row] = await runner.run(unnamed(text), []);
-  const [most, reserved, used, ours] = row as [number, number, number, number];
-  return [judgeConnections({ most: most - reserved, used, ours, wanted: connections })];
+  const [max, reserved, used, ours] = row as [number, number, number, number];
+  return [judgeConnections({ max: max - reserved, used, ours, wanted: connections })];
 }
 
-/** `most` is what ordinary roles may use of the server's connections, `ours` how many of `used` are Holdfast's. */
-export function judgeConnections(seen: { most: number; used: number; ours: number; wanted: number | null }): Finding {
-  const { most, used, ours, wanted } = seen;
-  const left = Math.max(0, most - used);
-  const asks = wanted === null ? "" : `; a process with these options takes up to ${count(wanted)}`;
-  const found = `${count(used)} of ${count(most)} connections are in use, ${count(ours)} of them by Holdfast${asks}`;
+/** `max`: connections that ordinary roles may use; `ours`: how many of `used` are Holdfast's. */
+export function judgeConnections(seen: { max: number; used: number; ours: number; wanted: number | null }): Finding {
+  const { max, used, ours, wanted } = seen;
+  const left = Math.max(0, max - used);
+  const needs = wanted === null ? "" : `; a process with these options uses up to ${count(wanted)}`;
+  const found = `${count(used)} of ${count(max)} connections are in use, ${count(ours)} of them by Holdfast${needs}`;
   const advice =
-    "Lower the connections of each process, put PgBouncer in between, or raise max_connections: the next process may find none.";
+    "Lower `connections` in each process, use PgBouncer, or raise max_connections: the next process may get none.";
   if (left === 0) return problem("connections", found, advice);
   return left < (wanted ?? FEW_CONNECTIONS) ? warning("connections", found, advice) : ok("connections", found);
 }
 
-/** Sessions of other roles show neither their age nor what they do, except to those with the right to look. */
-export async function lookAtRights(runner: Runner, patient: Patient): Promise<Finding[]> {
-  return [...(await lookAtSessions(runner)), ...(await lookAtOwners(runner, patient))];
+/** Other roles' sessions hide their age and query without the privilege to see them. */
+export async function checkRights(runner: Runner, patient: Target): Promise<Finding[]> {
+  return [...(await checkSessions(runner)), ...(await checkOwners(runner, patient))];
 }
 
-/** A role that may make nothing in the schema is not one that migrates, and has its tables from another. */
-async function lookAtOwners(runner: Runner, { settings, schema }: Patient): Promise<Finding[]> {
+/** Only for a role that may create objects in the schema: others do not migrate, so the tables belong to another role. */
+async function checkOwners(runner: Runner, { settings, schema }: Target): Promise<Finding[]> {
   const text = "SELECT pg_catalog.has_schema_privilege(pg_catalog.to_regnamespace($1)::oid, 'CREATE')";
   const [row] = await runner.run(unnamed(text), [settings.schema]);
   const foreign = row?.[0] === true ? await foreignPart(runner, settings) : null;
@@ -105,22 +105,22 @@ async function lookAtOwners(runner: Runner, { settings, schema }: Patient): Prom
   return [
     problem(
       "rights",
-      `${foreign.what} belongs to the role ${foreign.owner}, which can run code with the rights of every role that uses the schema ${schema}`,
-      "Have a superuser give it to the role that migrates (ALTER … OWNER TO …), or use another schema.",
+      `${foreign.what} belongs to the role ${foreign.owner}, which can run code with the privileges of every role that uses the schema ${schema}`,
+      "Let a superuser change the owner to the role that migrates (ALTER … OWNER TO …), or use another schema.",
     ),
   ];
 }
 
-async function lookAtSessions(runner: Runner): Promise<Finding[]> {
+async function checkSessions(runner: Runner): Promise<Finding[]> {
   const text = `SELECT pg_catalog.count(*)::integer, pg_catalog.count(*) FILTER (WHERE query = '<insufficient privilege>')::integer, current_user::text
     FROM pg_catalog.pg_stat_activity WHERE datname = pg_catalog.current_database()`;
   const [row] = await runner.run(unnamed(text), []);
   const [all, hidden, role] = row as [number, number, string];
-  if (hidden === 0) return [ok("rights", "every session of this database can be seen")];
+  if (hidden === 0) return [ok("rights", "all sessions of this database are visible")];
   return [
     warning(
       "rights",
-      `${count(hidden)} of ${count(all)} sessions of this database belong to roles that ${role} may not look into: how long their transactions are open is not known`,
+      `${count(hidden)} of ${count(all)} sessions of this database are hidden from the role ${role}: the age of their transactions is unknown`,
       `Run as a superuser: GRANT pg_read_all_stats TO "${role}".`,
     ),
   ];

@@ -3,10 +3,10 @@ import { type Db, type Runner, type Transaction, unnamed } from "../connection/d
 import { MIGRATIONS } from "../schema/migrations.js";
 import { migrationScript } from "../schema/migration-plan.js";
 import { COMMON } from "../schema/schema.js";
-import { ok, problem, warning, type Finding, type Patient } from "./finding.js";
+import { ok, problem, warning, type Finding, type Target } from "./finding.js";
 import { differences } from "./differences.js";
 
-/** One part of a schema: a table, a column, an index and so on, with what it is made of. */
+/** One part of a schema, such as a table, a column or an index, with its definition. */
 export interface Part {
   kind: string;
   /** Of a column, an index or a constraint: `table.name`. */
@@ -14,11 +14,11 @@ export interface Part {
   definition: string;
 }
 
-// Even to print a view's definition takes a lock on its tables.
+// Even printing the definition of a view locks its tables.
 const PATIENCE = "SET LOCAL lock_timeout = '2s'";
 
-/** Null: there are no tables at all. */
-export async function versionOf(runner: Runner, { settings }: Patient): Promise<number | null> {
+/** Null: there are no tables. */
+export async function versionOf(runner: Runner, { settings }: Target): Promise<number | null> {
   const [there] = await runner.run(unnamed("SELECT pg_catalog.to_regclass($1)::text"), [
     `${settings.schema}.migrations`,
   ]);
@@ -29,53 +29,53 @@ export async function versionOf(runner: Runner, { settings }: Patient): Promise<
 }
 
 export function judgeVersion(version: number | null, latest: number = MIGRATIONS.length): Finding {
-  if (version === latest) return ok("schema version", `the schema is at version ${latest}, as this code expects`);
+  if (version === latest) return ok("schema version", `the schema has version ${latest}, as this code expects`);
   if (version === null) {
     return problem("schema version", "the tables of Holdfast are missing", "Run migrate first.");
   }
-  const found = `the schema is at version ${version}, this code expects ${latest}`;
+  const found = `the schema has version ${version}, but this code expects ${latest}`;
   return version < latest
-    ? problem("schema version", found, "Run migrate; workers of the version before may go on meanwhile.")
+    ? problem("schema version", found, "Run migrate. Workers of the previous version may keep running.")
     : problem("schema version", found, "Upgrade the holdfast package of this process.");
 }
 
 /**
- * Compares the schema with one that the migrations make anew, in a transaction that is taken back: exact, and always in
- * step with the code. Where that is not allowed, names alone are compared.
+ * Compares the schema with a new one that the migrations create in a transaction, which is rolled back: exact, and
+ * always up to date with the code. If the role may not create schemas, only names are compared.
  */
-export async function lookAtShape(db: Db, patient: Patient): Promise<Finding[]> {
+export async function checkShape(db: Db, target: Target): Promise<Finding[]> {
   const actual = await db.transaction(async (runner) => {
     await runner.script(PATIENCE);
-    return partsOf(runner, patient.schema);
+    return partsOf(runner, target.schema);
   });
   let expected: Part[];
   try {
-    expected = await expectedParts(db, patient);
+    expected = await expectedParts(db, target);
   } catch (error) {
-    const missing = missingNames(actual, migrationScript(patient.settings));
-    const reason = `only names could be compared, since a schema to compare with could not be made: ${(error as Error).message}`;
-    const advice = `Run it as a role with the right to create schemas: GRANT CREATE ON DATABASE … TO ….`;
+    const missing = missingNames(actual, migrationScript(target.settings));
+    const reason = `only names could be compared, because a schema to compare with could not be created: ${(error as Error).message}`;
+    const advice = `Run doctor as a role that may create schemas: GRANT CREATE ON DATABASE … TO ….`;
     return [...missing, warning("schema shape", reason, advice)];
   }
-  const found = differences(expected, actual, patient);
-  return found.length > 0 ? found : [ok("schema shape", "tables, columns and indexes are as the migrations make them")];
+  const found = differences(expected, actual, target);
+  return found.length > 0 ? found : [ok("schema shape", "tables, columns and indexes match the migrations")];
 }
 
-async function expectedParts(db: Db, patient: Patient): Promise<Part[]> {
+async function expectedParts(db: Db, target: Target): Promise<Part[]> {
   const scratch = `holdfast_shape_${randomBytes(6).toString("hex")}`;
   return db.transaction(async (runner) => {
     await runner.script(`${PATIENCE}; SET LOCAL client_min_messages = error; SAVEPOINT holdfast_shape`);
-    // What ties the tables to the application's users and roles is not compared: making it would take locks on those.
-    const settings = { ...patient.settings, schema: `"${scratch}"`, users: null, access: null };
+    // Foreign keys to users and roles are not compared: creating them would lock the application's tables.
+    const settings = { ...target.settings, schema: `"${scratch}"`, users: null, access: null };
     await runner.script(migrationScript(settings));
     const parts = await partsOf(runner, scratch);
     await runner.script("ROLLBACK TO SAVEPOINT holdfast_shape");
-    // What definitions say inside of texts, such as bodies of functions, is said of that schema.
-    return parts.map((part) => ({ ...part, definition: part.definition.replaceAll(scratch, patient.schema) }));
+    // Definitions, such as function bodies, contain the name of the scratch schema.
+    return parts.map((part) => ({ ...part, definition: part.definition.replaceAll(scratch, target.schema) }));
   });
 }
 
-/** What a schema consists of. Inside the schema's own search path, so that definitions do not name it. */
+/** The parts of a schema. The search path contains it, so that definitions do not name it. */
 async function partsOf(runner: Transaction, schema: string): Promise<Part[]> {
   await runner.script(`SET LOCAL search_path = "${schema}", pg_catalog`);
   const of = (column: string): string =>
@@ -84,7 +84,7 @@ async function partsOf(runner: Transaction, schema: string): Promise<Part[]> {
     SELECT CASE WHEN c.relkind = 'v' THEN 'view' WHEN c.relkind = 'S' THEN 'sequence' ELSE 'table' END, c.relname::text,
       CASE WHEN c.relkind = 'v' THEN pg_catalog.pg_get_viewdef(c.oid, true) ELSE '' END
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname = $1 WHERE c.relkind IN ('r', 'p', 'v', 'S')
-      -- Those of identity columns come and go with them.
+      -- Sequences of identity columns belong to their column.
       AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'i' AND c.relkind = 'S')
     UNION ALL SELECT 'column', t.relname || '.' || x.attname, pg_catalog.concat_ws(' ', pg_catalog.format_type(x.atttypid, x.atttypmod),
       CASE WHEN x.attnotnull THEN 'NOT NULL' END, 'DEFAULT ' || pg_catalog.pg_get_expr(d.adbin, d.adrelid, true),
@@ -104,7 +104,7 @@ async function partsOf(runner: Transaction, schema: string): Promise<Part[]> {
   return rows.map(([kind, name, definition]) => ({ kind, name, definition }));
 }
 
-/** What the script makes and the schema has not, by name. */
+/** What the script creates and the schema does not have, by name. */
 export function missingNames(actual: readonly Part[], script: string): Finding[] {
   const there = new Set(actual.map(({ kind, name }) => `${kind} ${name.split(".").at(-1) ?? ""}`));
   const columns = new Set(actual.filter(({ kind }) => kind === "column").map(({ name }) => name));
@@ -123,6 +123,6 @@ export function missingNames(actual: readonly Part[], script: string): Finding[]
     for (const column of COMMON) if (!columns.has(`${table}.${column}`)) missing.push(`column ${table}.${column}`);
   }
   return missing.map((what) =>
-    problem("schema shape", `the ${what} is missing`, "Put it back as the output of migrations() has it."),
+    problem("schema shape", `the ${what} is missing`, "Create it as in the output of migrations()."),
   );
 }

@@ -1,11 +1,11 @@
 import { type Runner, unnamed } from "../connection/db.js";
-import { count, levelOf, ok, problem, type Finding, type Patient } from "./finding.js";
+import { count, levelOf, ok, problem, type Finding, type Target } from "./finding.js";
 
 const DEAD = { warning: 20_000, problem: 1_000_000 };
-/** Tables whose rows come and go; without vacuum they only grow. */
+/** Tables with many updates and deletes; without vacuum they only grow. */
 const BUSY = ["live", "archive", "deltas", "keys", "attempts"];
 
-export async function lookAtAutovacuum(runner: Runner, { schema }: Patient): Promise<Finding[]> {
+export async function checkAutovacuum(runner: Runner, { schema }: Target): Promise<Finding[]> {
   const text = `SELECT pg_catalog.current_setting('autovacuum') = 'off' OR pg_catalog.current_setting('track_counts') = 'off',
     pg_catalog.array_to_json(ARRAY(SELECT c.relname::text FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
       WHERE n.nspname = $1 AND c.relname = ANY ($2::text[]) AND EXISTS (SELECT 1 FROM pg_catalog.pg_options_to_table(c.reloptions)
@@ -17,22 +17,22 @@ export async function lookAtAutovacuum(runner: Runner, { schema }: Patient): Pro
     return [
       problem(
         "autovacuum",
-        "autovacuum is off for the whole server: dead rows pile up and claims become slower and slower",
+        "autovacuum is off for the whole server: dead rows accumulate and claims become slower",
         "Set autovacuum = on and track_counts = on in postgresql.conf and reload.",
       ),
     ];
   }
-  if (tables.length === 0) return [ok("autovacuum", "it is on")];
+  if (tables.length === 0) return [ok("autovacuum", "enabled")];
   return tables.map((table) =>
     problem(
       "autovacuum",
-      `autovacuum is off for ${schema}.${table}: its dead rows pile up`,
+      `autovacuum is off for ${schema}.${table}: its dead rows accumulate`,
       `Run ALTER TABLE "${schema}".${table} RESET (autovacuum_enabled).`,
     ),
   );
 }
 
-export async function lookAtDeadRows(runner: Runner, { schema }: Patient): Promise<Finding[]> {
+export async function checkDeadRows(runner: Runner, { schema }: Target): Promise<Finding[]> {
   const text = `SELECT n_live_tup::float8, n_dead_tup::float8, pg_catalog.to_char(greatest(last_autovacuum, last_vacuum) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC'
     FROM pg_catalog.pg_stat_all_tables WHERE schemaname = $1 AND relname = 'live'`;
   const [row] = await runner.run(unnamed(text), [schema]);
@@ -49,32 +49,31 @@ export function judgeDeadRows({
   dead: number;
   vacuumed: string | null;
 }): Finding {
-  const found = `the table of live jobs has ${count(dead)} dead rows beside ${count(live)} live ones, and was ${vacuumed === null ? "never vacuumed" : `last vacuumed at ${vacuumed}`}`;
-  // A table of many jobs may well have many dead rows; it is when they outnumber them that claims read mostly those.
+  const found = `the table of live jobs has ${count(dead)} dead rows and ${count(live)} live ones, and was ${vacuumed === null ? "never vacuumed" : `last vacuumed at ${vacuumed}`}`;
+  // A large table may have many dead rows. If they outnumber the live ones, claims mostly read dead rows.
   const level = dead > live ? levelOf(dead, DEAD) : "ok";
   if (level === "ok") return ok("dead rows", found);
   return {
     check: "dead rows",
     level,
     found,
-    advice:
-      "End what holds vacuum back (see open transactions, replication slots), or run VACUUM on it if nothing does.",
+    advice: "End what holds vacuum back (see open transactions, replication slots). If nothing does, run VACUUM on it.",
   };
 }
 
-/** Left by a CREATE INDEX CONCURRENTLY that failed: kept up to date by every write and used by no query. */
-export async function lookAtInvalidIndexes(runner: Runner, { schema }: Patient): Promise<Finding[]> {
+/** Left by a CREATE INDEX CONCURRENTLY that failed: every write updates it, and no query uses it. */
+export async function checkInvalidIndexes(runner: Runner, { schema }: Target): Promise<Finding[]> {
   const text = `SELECT i.indexrelid::regclass::text, t.relname::text FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
     JOIN pg_catalog.pg_class t ON t.oid = i.indrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = $1 AND NOT (i.indisvalid AND i.indisready)
       AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_stat_progress_create_index p WHERE p.index_relid = i.indexrelid) ORDER BY 1`;
   const rows = (await runner.run(unnamed(text), [schema])) as unknown as [string, string][];
-  if (rows.length === 0) return [ok("invalid indexes", "there are none")];
+  if (rows.length === 0) return [ok("invalid indexes", "none")];
   return rows.map(([index, table]) =>
     problem(
       "invalid indexes",
-      `the index ${index} on ${table} is not valid: making it failed, and no query uses it`,
-      `Run REINDEX INDEX CONCURRENTLY ${index}, or DROP INDEX CONCURRENTLY ${index} if nobody needs it.`,
+      `the index ${index} on ${table} is invalid: its creation failed, and no query uses it`,
+      `Run REINDEX INDEX CONCURRENTLY ${index}, or DROP INDEX CONCURRENTLY ${index} if you do not need it.`,
     ),
   );
 }

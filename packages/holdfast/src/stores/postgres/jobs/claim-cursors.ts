@@ -1,70 +1,76 @@
 import type { ClaimRequest } from "../../../store.js";
 
-/** Before and after every time a job can have. */
+/** Before and after every time that a job can have. */
 export const EARLIEST: number = Number.MIN_SAFE_INTEGER;
 export const LATEST: number = Number.MAX_SAFE_INTEGER;
 
-// Below this many the dead entries at the head of an index cost less than is gained by not looking at them.
-const WORTH_IT = 10_000;
-// Looks from the very start may take a twentieth of the time, but there is always one in so long.
-const SHARE = 20;
-const WHOLE_EVERY_MS = 250;
-const WHOLE_AT_LEAST_EVERY_MS = 1_000;
+// With fewer claimed jobs, skipping their index entries saves less than the cursor costs.
+const MIN_CLAIMED = 10_000;
+// Full scans may take one twentieth of the time, but run at least once a second and at most four times.
+const FULL_SCAN_SHARE = 20;
+const FULL_SCAN_MIN_MS = 250;
+const FULL_SCAN_MAX_MS = 1_000;
 
-/** A lane, and the place of a job in it. */
-export interface Place {
+/** A lane, and the position of a job in it. */
+export interface Position {
   queue: string;
   priority: number;
-  /** Claims for given types walk a lane for each type. */
+  /** Claims for given types scan each lane once per type. */
   type: string | null;
   dueAt: number;
   seq: number;
 }
 
-/** How far claims have come in a lane. */
-interface Floor extends Readonly<Place> {
-  readonly taken: number;
-  /** The furthest place that a job was taken from. */
-  readonly top: Place;
-  /** When to look at the lane from the very start again. */
-  readonly wholeAt: number;
+/** Where claims of a lane resume: at its `dueAt` and `seq`. */
+interface Cursor extends Readonly<Position> {
+  /** Jobs claimed so far. */
+  readonly claimed: number;
+  /** The last position, in the order of the index, from which a job was claimed. */
+  readonly furthest: Position;
+  /** When to scan the lane from the start again. */
+  readonly fullScanAt: number;
 }
 
 type Lanes = Pick<ClaimRequest, "queues" | "types">;
 
-/** From where a claim looks. */
-export interface Look {
+/** Where one claim starts in each lane. */
+export interface Scan {
   lanes: Lanes;
-  begunAt: number;
-  /** From the very start in every lane. */
-  whole: boolean;
-  /** The lanes that it looks at from a floor, column by column. */
+  startedAt: number;
+  /** No lane is resumed: every lane is scanned from the start. */
+  isFull: boolean;
+  /** The cursors of the resumed lanes, one array for each column. */
   columns: unknown[];
-  /** Those lanes. */
-  fromFloor: ReadonlySet<string>;
-  /** Every floor as it was when it began. */
-  before: ReadonlyMap<string, Place>;
+  /** The resumed lanes. */
+  resumed: ReadonlySet<string>;
+  /** All cursors when the scan started. */
+  before: ReadonlyMap<string, Position>;
 }
 
 /**
- * How far claims have come in each lane. While a transaction is open somewhere, entries of claimed jobs stay at the head
- * of the index, and each claim would walk over all of them; so a claim begins where the one before it ended. A job may
- * come to lie below, if it was enqueued by a transaction that committed late: now and then a claim looks from the very
- * start, and so does the one after a claim that came back short.
+ * Where the claims of each lane resume.
+ *
+ * PostgreSQL keeps the index entries of claimed jobs while any transaction is older than the claim, for example a
+ * backup. They are at the head of the index, and every claim would scan over all of them: after 100,000 jobs a claim
+ * cost 15 % more, and growing (decision 0005). So a claim resumes where the previous one ended.
+ *
+ * A job can appear before the cursor: its transaction committed late, or its `runAt` is earlier. Two rules find it.
+ * Each lane is scanned from the start at least once a second, and a claim that returns fewer jobs than requested is
+ * followed by a full scan.
  */
-export class Floors {
-  readonly #lanes = new Map<string, Floor>();
+export class ClaimCursors {
+  readonly #cursors = new Map<string, Cursor>();
 
-  look(lanes: Lanes, now: number): Look {
-    const known = [...this.#lanes].filter(([, floor]) => floor.taken >= WORTH_IT && isOf(lanes, floor));
-    // All of a priority at once: the time that a look may take is that of the whole claim, and not of each lane.
-    const due = new Set(known.filter(([, { wholeAt }]) => wholeAt <= now).map(([, { priority }]) => priority));
-    const from = known.filter(([, { priority }]) => !due.has(priority));
-    const column = <Value>(of: (floor: Floor) => Value): Value[] => from.map(([, floor]) => of(floor));
+  startScan(lanes: Lanes, now: number): Scan {
+    const usable = [...this.#cursors].filter(([, cursor]) => cursor.claimed >= MIN_CLAIMED && includes(lanes, cursor));
+    // All lanes of a priority together: the time limit of full scans applies to the claim, not to each lane.
+    const full = new Set(usable.filter(([, { fullScanAt }]) => fullScanAt <= now).map(([, { priority }]) => priority));
+    const resumed = usable.filter(([, { priority }]) => !full.has(priority));
+    const column = <Value>(of: (cursor: Cursor) => Value): Value[] => resumed.map(([, cursor]) => of(cursor));
     return {
       lanes,
-      begunAt: now,
-      whole: from.length === 0,
+      startedAt: now,
+      isFull: resumed.length === 0,
       columns: [
         column(({ queue }) => queue),
         column(({ priority }) => priority),
@@ -72,69 +78,73 @@ export class Floors {
         column(({ dueAt }) => dueAt),
         column(({ seq }) => seq),
       ],
-      fromFloor: new Set(from.map(([key]) => key)),
-      before: new Map(this.#lanes),
+      resumed: new Set(resumed.map(([lane]) => lane)),
+      before: new Map(this.#cursors),
     };
   }
 
-  /** A full claim took these, in their order: from the highest priority down, and the first due first. */
-  took(look: Look, places: readonly Place[], now: number): void {
-    const last = places.at(-1);
+  /** A full claim took the jobs at these positions, which are in order: highest priority first, then earliest due. */
+  advance(scan: Scan, positions: readonly Position[], now: number): void {
+    const last = positions.at(-1);
     if (last === undefined) return;
-    for (const [key, { place, count }] of endsOf(places)) {
-      const floor = this.#lanes.get(key) ?? { ...place, taken: 0, top: place, wholeAt: 0 };
-      const top = isBefore(floor.top, place) ? place : floor.top;
-      this.#lanes.set(key, { ...floor, taken: floor.taken + count, top });
+    for (const [lane, { position, count }] of lastInEachLane(positions)) {
+      const cursor = this.#cursors.get(lane) ?? { ...position, claimed: 0, furthest: position, fullScanAt: 0 };
+      const furthest = isBefore(cursor.furthest, position) ? position : cursor.furthest;
+      this.#cursors.set(lane, { ...cursor, claimed: cursor.claimed + count, furthest });
     }
-    const restMs = Math.min(WHOLE_AT_LEAST_EVERY_MS, Math.max(WHOLE_EVERY_MS, SHARE * (now - look.begunAt)));
-    for (const [key, floor] of this.#lanes) {
-      // Of what is below the last job's priority it has seen nothing.
-      const isSeen = isOf(look.lanes, floor) && floor.priority >= last.priority;
-      if (!isSeen || this.#wentDown(look, key)) continue;
-      // Lanes of that priority it has seen as far as that job, and those above to their ends. If that is not as far as
-      // the floor was, there may be more below. Otherwise two claims may be under way, and the later answered first.
-      const end = floor.priority === last.priority ? last : floor.top;
-      const fromStart = !look.fromFloor.has(key);
-      const before = look.before.get(key);
-      const isLower = fromStart && before !== undefined && end === last && isBefore(last, before);
-      const { dueAt, seq } = isLower || isBefore(floor, end) ? end : floor;
-      this.#lanes.set(key, { ...floor, dueAt, seq, wholeAt: fromStart ? now + restMs : floor.wholeAt });
+    const pauseMs = Math.min(FULL_SCAN_MAX_MS, Math.max(FULL_SCAN_MIN_MS, FULL_SCAN_SHARE * (now - scan.startedAt)));
+    for (const [lane, cursor] of this.#cursors) {
+      // The claim was full before it reached lower priorities.
+      const wasScanned = includes(scan.lanes, cursor) && cursor.priority >= last.priority;
+      if (!wasScanned || this.#movedBack(scan, lane)) continue;
+      // Lanes of the last job's priority were scanned up to that job, and lanes above it to their ends.
+      const end = cursor.priority === last.priority ? last : cursor.furthest;
+      const fromStart = !scan.resumed.has(lane);
+      const before = scan.before.get(lane);
+      // A full scan that ended before the old cursor found late jobs, and there may be more: continue from there. In
+      // all other cases the cursor only moves forward: of two concurrent claims, the later one may return first.
+      const moveBack = fromStart && before !== undefined && end === last && isBefore(last, before);
+      const { dueAt, seq } = moveBack || isBefore(cursor, end) ? end : cursor;
+      this.#cursors.set(lane, { ...cursor, dueAt, seq, fullScanAt: fromStart ? now + pauseMs : cursor.fullScanAt });
     }
   }
 
-  /** A claim of these lanes came back short. */
-  clear(lanes: Lanes): void {
-    for (const [key, floor] of this.#lanes) if (isOf(lanes, floor)) this.#lanes.delete(key);
+  /** A claim of these lanes returned fewer jobs than requested: the next one scans them from the start. */
+  reset(lanes: Lanes): void {
+    for (const [lane, cursor] of this.#cursors) if (includes(lanes, cursor)) this.#cursors.delete(lane);
   }
 
-  /** Since the look began another has found that there is more below: what this one took says nothing of that. */
-  #wentDown({ before }: Look, key: string): boolean {
-    const [then, now] = [before.get(key), this.#lanes.get(key)];
+  /**
+   * Another claim moved the cursor back after this scan started. The scan did not see the jobs there, so it must not
+   * move it forward.
+   */
+  #movedBack({ before }: Scan, lane: string): boolean {
+    const [then, now] = [before.get(lane), this.#cursors.get(lane)];
     return then !== undefined && now !== undefined && isBefore(now, then);
   }
 }
 
-// PostgreSQL has no text with this character in it.
-const BETWEEN = "\0";
+// No string in PostgreSQL contains this character.
+const SEPARATOR = "\0";
 
-function keyOf({ priority, queue, type }: Place): string {
-  return `${priority}${BETWEEN}${queue}${BETWEEN}${type ?? ""}`;
+function laneOf({ priority, queue, type }: Position): string {
+  return `${priority}${SEPARATOR}${queue}${SEPARATOR}${type ?? ""}`;
 }
 
-function isOf({ queues, types }: Lanes, { queue, type }: Place): boolean {
+function includes({ queues, types }: Lanes, { queue, type }: Position): boolean {
   return (queues === null || queues.includes(queue)) && (types === null || type === null || types.includes(type));
 }
 
-/** The last place of each lane, and how many there are of it. */
-function endsOf(places: readonly Place[]): Map<string, { place: Place; count: number }> {
-  const ends = new Map<string, { place: Place; count: number }>();
-  for (const place of places) {
-    const key = keyOf(place);
-    ends.set(key, { place, count: (ends.get(key)?.count ?? 0) + 1 });
+/** The last position in each lane, and the number of positions in it. */
+function lastInEachLane(positions: readonly Position[]): Map<string, { position: Position; count: number }> {
+  const ends = new Map<string, { position: Position; count: number }>();
+  for (const position of positions) {
+    const lane = laneOf(position);
+    ends.set(lane, { position, count: (ends.get(lane)?.count ?? 0) + 1 });
   }
   return ends;
 }
 
-function isBefore(one: Place, other: Place): boolean {
+function isBefore(one: Position, other: Position): boolean {
   return one.dueAt < other.dueAt || (one.dueAt === other.dueAt && one.seq < other.seq);
 }

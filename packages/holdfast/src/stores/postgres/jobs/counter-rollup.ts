@@ -1,39 +1,39 @@
-// Between two looks at whether there is something to fold.
 const EVERY_MS = 10_000;
 
 /**
- * What each write changed is folded into the counters by maintenance. Where no worker runs nobody maintains, and whoever reads
- * counters or lists would in time read a million changes: so readers have some folded too, behind their own answer.
+ * Rolls changes up into the counters when they are read. Maintenance does that too, but without a worker there is no
+ * maintenance, and readers of counters and lists would soon read a million changes. It runs in the background, after
+ * the reader's own query.
  */
-export class Folding {
-  readonly #fold: () => Promise<boolean>;
+export class CounterRollup {
+  readonly #rollUp: () => Promise<boolean>;
   #lastAt = Number.NEGATIVE_INFINITY;
-  #underWay: Promise<void> | null = null;
+  #running: Promise<void> | null = null;
   #isStopped = false;
 
-  /** `fold` answers whether there is more. */
-  constructor(fold: () => Promise<boolean>) {
-    this.#fold = fold;
+  /** `rollUp` resolves to whether there is more. */
+  constructor(rollUp: () => Promise<boolean>) {
+    this.#rollUp = rollUp;
   }
 
-  /** Called by every reader; nobody waits for it. */
-  soon(): void {
+  /** Called after every read. */
+  trigger(): void {
     const now = performance.now();
-    if (this.#isStopped || this.#underWay !== null || now - this.#lastAt < EVERY_MS) return;
+    if (this.#isStopped || this.#running !== null || now - this.#lastAt < EVERY_MS) return;
     this.#lastAt = now;
-    this.#underWay = this.#once().finally(() => (this.#underWay = null));
+    this.#running = this.#run().finally(() => (this.#running = null));
   }
 
   async stop(): Promise<void> {
     this.#isStopped = true;
-    await this.#underWay;
+    await this.#running;
   }
 
-  async #once(): Promise<void> {
+  async #run(): Promise<void> {
     try {
-      if (await this.#fold()) this.#lastAt = Number.NEGATIVE_INFINITY;
+      if (await this.#rollUp()) this.#lastAt = Number.NEGATIVE_INFINITY;
     } catch {
-      // A role that only reads may not, and of an outage whoever reads is told by their own answer.
+      // A role that may only read cannot do it. In an outage, the reader's own query fails.
     }
   }
 }

@@ -3,61 +3,66 @@ import { jsonBytes } from "../../../job/json.js";
 import { isWaiting, type State } from "../../../job/state.js";
 import type { NewJob, UniqueKey } from "../../../store.js";
 import type { Row, Runner } from "../connection/db.js";
-import { isLockTimeout, isRace, isTwice } from "../connection/errors.js";
+import { isLockTimeout, isRace, isDuplicate } from "../connection/errors.js";
 import { columnsOf, insertTexts, singleOf } from "./insert-sql.js";
 import type { Sql } from "../connection/sql.js";
 
 export type Keyed = NewJob & { unique: UniqueKey };
 
-/** How a batch is written: on connections of our own, or inside a transaction that somebody else began. */
+/** How a batch is written: on the store's own connections, or inside the caller's transaction. */
 export interface InsertRunner extends Runner {
-  /** Inside a transaction that goes on afterwards. */
+  /** Inside a transaction that continues afterwards. */
   inside: boolean;
-  /** What fails in here must not spoil what is written beside it. */
-  apart<Answer>(work: (runner: InsertRunner) => Promise<Answer>): Promise<Answer>;
-  /** What is written in here is written whole or not at all. */
-  together<Answer>(work: (runner: Runner) => Promise<Answer>): Promise<Answer>;
+  /** A failure of this work does not affect other writes of the transaction. */
+  isolated<Result>(work: (runner: InsertRunner) => Promise<Result>): Promise<Result>;
+  /** All writes of this work are committed, or none. */
+  atomic<Result>(work: (runner: Runner) => Promise<Result>): Promise<Result>;
 }
 
-/** When a batch is written, and how long its statements wait for locks. */
+/** The time of a batch, and how long its statements wait for locks. */
 export interface InsertTerms {
   now: number | null;
   waitMs: number;
 }
 
-/** What came of a job with a key: it is new, its id was known, or its key is held, by `holder` if that is still so. */
+/** The result for a job with a key: inserted, its id already exists, or its key is held, by `holder` if it still is. */
 export type KeyedResult = "new" | "known" | { holder: string | undefined };
 
-/** The way that jobs take into the tables. */
-export interface InsertWay {
-  /** Jobs without keys; answers which ids are new, with commas between, or null if all are. */
+/** How jobs are written: directly to the tables, or by functions. */
+export interface InsertMethod {
+  /** Jobs without keys. Resolves to the ids that are new, comma-separated, or null if all are. */
   plain(runner: InsertRunner, jobs: readonly NewJob[], terms: InsertTerms): Promise<string | null>;
   /** Jobs with keys. */
   keyed(runner: InsertRunner, jobs: readonly Keyed[], terms: InsertTerms): Promise<KeyedResult[]>;
-  /** Rewrites the job that held the key, if it still does (or else it is `freed`) and waits (or else it is `kept`). */
+  /**
+   * Rewrites the job that holds the key. `freed`: it no longer holds the key. `kept`: it no longer waits, so it is
+   * unchanged.
+   */
   replace(runner: InsertRunner, job: Keyed, holder: string, terms: InsertTerms): Promise<"freed" | "kept" | "replaced">;
 }
 
-/** Sets how long this statement waits for locks, from value `$place` in milliseconds, unless less is set already. */
-function impatient(place: number): string {
-  return `impatient AS MATERIALIZED (
+/**
+ * Sets how long this statement waits for locks, to the milliseconds in value `$place`, unless a shorter timeout is set.
+ */
+function lockWait(place: number): string {
+  return `lock_wait AS MATERIALIZED (
     SELECT before, pg_catalog.set_config('lock_timeout', CASE WHEN before::interval > '0' AND before::interval < $${place}::integer * interval '1 ms'
       THEN before ELSE $${place}::text END, true) FROM pg_catalog.current_setting('lock_timeout') AS before)`;
 }
 
-/** By statements of our own, for those who may write the tables. */
-export function directWay(sql: Sql): InsertWay {
+/** Direct writes, for roles with privileges on the tables. */
+export function directInserts(sql: Sql): InsertMethod {
   const { s } = sql;
   const texts = insertTexts(sql);
   const insertInside = sql.statement("insert_inside", texts.plain(null));
-  // Whoever has the id in an open transaction, or has locked the user's row, would hold up the whole batch.
-  const insertQuickly = sql.statement("insert_quickly", texts.quick(impatient(20)));
-  const insertSingle = sql.statement("insert_single", texts.single(impatient(14)));
-  const insertPlain = sql.statement("insert", texts.plain(impatient(20)));
-  const insertKeyed = sql.statement("insert_keyed", texts.keyed(impatient(20)));
-  const patientAgain = sql.statement(
-    "patient_again",
-    "SELECT pg_catalog.set_config('lock_timeout', $1, true) AS patience",
+  // With a lock timeout: an open transaction with the same id, or a lock on the user's row, would block the whole batch.
+  const insertFast = sql.statement("insert_fast", texts.fast(lockWait(20)));
+  const insertSingle = sql.statement("insert_single", texts.single(lockWait(14)));
+  const insertPlain = sql.statement("insert", texts.plain(lockWait(20)));
+  const insertKeyed = sql.statement("insert_keyed", texts.keyed(lockWait(20)));
+  const restoreLockTimeout = sql.statement(
+    "restore_lock_timeout",
+    "SELECT pg_catalog.set_config('lock_timeout', $1, true) AS lock_timeout",
   );
   const holders = sql.statement("holders", `SELECT key, job::text AS job FROM ${s}.keys WHERE key = ANY ($1::text[])`);
   const exists = sql.statement(
@@ -66,12 +71,12 @@ export function directWay(sql: Sql): InsertWay {
   );
   const lockHolder = sql.statement(
     "lock_holder",
-    `WITH ${impatient(2)}, locked AS (
-       SELECT live.id, state, queue, type FROM ${s}.live, impatient WHERE live.id = $1::uuid FOR UPDATE OF live
-     ) SELECT id::text AS id, state, queue, type, before FROM impatient LEFT JOIN locked ON true`,
+    `WITH ${lockWait(2)}, locked AS (
+       SELECT live.id, state, queue, type FROM ${s}.live, lock_wait WHERE live.id = $1::uuid FOR UPDATE OF live
+     ) SELECT id::text AS id, state, queue, type, before FROM lock_wait LEFT JOIN locked ON true`,
   );
   const holdsKey = `SELECT 1 FROM ${s}.keys WHERE key = $1 AND job = $2::uuid`;
-  const lookAtKey = sql.statement("look_at_key", holdsKey);
+  const checkKey = sql.statement("check_key", holdsKey);
   const lockKey = sql.statement("lock_key", `${holdsKey} FOR UPDATE`);
   const rewrite = sql.statement("rewrite", texts.rewrite);
   const dropTags = sql.statement("rewrite_tags_off", `DELETE FROM ${s}.tags WHERE job = $1::uuid`);
@@ -86,24 +91,24 @@ export function directWay(sql: Sql): InsertWay {
   );
 
   async function insertRows(runner: InsertRunner, jobs: readonly NewJob[], terms: InsertTerms): Promise<Row[]> {
-    // Inside a transaction it is waited for as whoever began that has set it.
+    // The caller's transaction has its own lock timeout.
     if (runner.inside) return runner.run(insertInside, columnsOf(jobs, terms.now));
     const wait = terms.waitMs;
     const [only] = jobs;
     const single = jobs.length === 1 && only !== undefined ? singleOf(only, terms.now) : null;
     try {
       if (single !== null) return await runner.run(insertSingle, [...single, wait]);
-      return await runner.run(insertQuickly, [...columnsOf(jobs, terms.now), wait]);
+      return await runner.run(insertFast, [...columnsOf(jobs, terms.now), wait]);
     } catch (error) {
-      // With a look at what is known first: what is told by that waits for nobody.
-      if (![isTwice, isRace, isLockTimeout].some((is) => is(error))) throw error;
+      // The slower statement looks up existing ids first, so duplicates do not wait for locks.
+      if (![isDuplicate, isRace, isLockTimeout].some((is) => is(error))) throw error;
       return runner.run(insertPlain, [...columnsOf(jobs, terms.now), wait]);
     }
   }
 
-  /** What comes after in the same transaction waits for locks as before. */
-  async function calm(runner: Runner, inside: boolean, before: unknown): Promise<void> {
-    if (inside && before !== undefined) await runner.run(patientAgain, [before]);
+  /** Restores the lock timeout for the statements that follow in the same transaction. */
+  async function restoreTimeout(runner: Runner, inside: boolean, before: unknown): Promise<void> {
+    if (inside && before !== undefined) await runner.run(restoreLockTimeout, [before]);
   }
 
   return {
@@ -113,39 +118,39 @@ export function directWay(sql: Sql): InsertWay {
     },
     async keyed(runner, jobs, { now, waitMs }) {
       const rowsIn = await runner.run(insertKeyed, [...columnsOf(jobs, now), waitMs]);
-      await calm(runner, runner.inside, rowsIn[0]?.[3]);
+      await restoreTimeout(runner, runner.inside, rowsIn[0]?.[3]);
       const rows = new Map(rowsIn.map((row) => [row[0] as string, row]));
-      const answers = jobs.map(({ id }): KeyedResult => {
+      const results = jobs.map(({ id }): KeyedResult => {
         const [, inserted, known] = rows.get(id) ?? [];
         if (inserted === true) return "new";
         return known === true ? "known" : { holder: undefined };
       });
-      const held = jobs.filter((_, at) => typeof answers[at] === "object");
-      if (held.length === 0) return answers;
+      const held = jobs.filter((_, at) => typeof results[at] === "object");
+      if (held.length === 0) return results;
       const found = new Map((await runner.run(holders, [held.map(({ unique }) => unique.key)])) as [string, string][]);
       for (const [at, { id, unique }] of jobs.entries()) {
-        if (typeof answers[at] !== "object") continue;
+        if (typeof results[at] !== "object") continue;
         const holder = found.get(unique.key);
-        // The very job, inserted by somebody else this moment; or one that is gone, while its key is held for good.
+        // This very job, just inserted by another transaction; or a deleted job whose key is held forever.
         const isKnown = holder === id && (await runner.run(exists, [id])).length > 0;
-        answers[at] = isKnown ? "known" : { holder };
+        results[at] = isKnown ? "known" : { holder };
       }
-      return answers;
+      return results;
     },
     replace: (runner, job, holder, { now, waitMs }) =>
-      runner.together(async (apart) => {
-        const [[id, state, queue, type, before]] = (await apart.run(lockHolder, [holder, waitMs])) as [Row];
+      runner.atomic(async (tx) => {
+        const [[id, state, queue, type, before]] = (await tx.run(lockHolder, [holder, waitMs])) as [Row];
         const waits = id !== null && isWaiting(state as State);
-        // Before the holder was locked, it may have lost the key to another job. That one's it stays.
-        const stillHolds = (await apart.run(waits ? lockKey : lookAtKey, [job.unique.key, holder])).length > 0;
-        await calm(apart, runner.inside, before);
+        // The holder may have lost the key to another job before it was locked.
+        const stillHolds = (await tx.run(waits ? lockKey : checkKey, [job.unique.key, holder])).length > 0;
+        await restoreTimeout(tx, runner.inside, before);
         if (!stillHolds) return "freed";
         if (!waits) return "kept";
-        await apart.run(dropTags, [holder]);
-        await apart.run(rewrite, [...columnsOf([job], now), holder, queue, type, state]);
-        await apart.run(addTags, [holder]);
-        if (jsonBytes(job.input) > LIMITS.inlineInputBytes) await apart.run(rewriteInput, [holder, job.input]);
-        else await apart.run(dropInput, [holder]);
+        await tx.run(dropTags, [holder]);
+        await tx.run(rewrite, [...columnsOf([job], now), holder, queue, type, state]);
+        await tx.run(addTags, [holder]);
+        if (jsonBytes(job.input) > LIMITS.inlineInputBytes) await tx.run(rewriteInput, [holder, job.input]);
+        else await tx.run(dropInput, [holder]);
         return "replaced";
       }),
   };

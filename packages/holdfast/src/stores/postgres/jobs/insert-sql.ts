@@ -3,41 +3,41 @@ import { jsonBytes } from "../../../job/json.js";
 import type { NewJob } from "../../../store.js";
 import { NOW, once, orNull, rowsOf, textArray, type Sql } from "../connection/sql.js";
 
-/** The SQL of an insert, for the store and for the function that other programs call. */
+/** The SQL of inserts, for the store and for the SQL functions. */
 export interface InsertTexts {
-  /** Jobs without keys; answers which ids are new, with commas between, or null if all are. `impatient` as below. */
-  plain(impatient: string | null): string;
-  /** The same for jobs that are most likely all new: an id that is known fails the statement, which spares the looks. */
-  quick(impatient: string): string;
+  /** Jobs without keys. Returns the ids that are new, comma-separated, or NULL if all are. `lockWait` as below. */
+  plain(lockWait: string | null): string;
+  /** The same for jobs that are probably all new. It does not look for existing ids; one fails the statement. */
+  fast(lockWait: string): string;
   /**
-   * The same for one job, with each value by itself, and without tags, schedule or a large input: what is prepared for any
-   * number of any jobs takes a quarter longer. The values are those of {@link singleOf}.
+   * The same for one job without tags, schedule or large input, with scalar values instead of arrays: the general
+   * statement takes a quarter longer. The values are those of {@link singleOf}.
    */
-  single(impatient: string): string;
+  single(lockWait: string): string;
   /**
-   * Jobs with keys; answers of each whether it is new, and whether its id was known. `impatient` is a part that says how
-   * long locks are waited for, and `before` what was said before that; null: as long as it takes.
+   * Jobs with keys. Returns for each whether it is new, and whether its id already exists. `lockWait` is a part
+   * `lock_wait` that sets the lock timeout and has the previous one as `before`; null: the timeout is not changed.
    *
-   * A job whose key was free but whose id somebody else inserted this moment must not leave its key behind: the statement
-   * fails by a division by zero, or, without `impatient`, tells of it in a further column.
+   * If a job's key is free but another transaction has just inserted its id, the key must not stay behind: the statement
+   * fails with a division by zero or, without `lockWait`, reports it in the column `lost`.
    *
-   * All of them fail with {@link FINISHED_MEANWHILE} if the id of a new job turns out to be that of a finished one.
+   * All of them fail with {@link FINISHED_MEANWHILE} if the id of a new job belongs to a finished one.
    */
-  keyed(impatient: string | null): string;
+  keyed(lockWait: string | null): string;
   /**
-   * Rewrites the waiting job `$20`, the values of which are those of a batch of one; `$21` to `$23` are its queue, type and
-   * state until now.
+   * Rewrites the waiting job `$20` with the values of a batch of one. `$21` to `$23` are its previous queue, type and
+   * state.
    */
   rewrite: string;
 }
 
-/** What the function `refuse_finished` raises. */
+/** The error code of the function `refuse_finished`. */
 export const FINISHED_MEANWHILE = "HF001";
 
 /**
- * A job that was inserted, claimed and settled by others after a statement took its snapshot is in neither table for that
- * statement, which would insert it again. A function that is VOLATILE looks with a snapshot of its own. After the insert:
- * from then on nobody else can insert the id.
+ * A job that was inserted, claimed and settled after a statement took its snapshot is in neither table for that
+ * statement, which would insert it again. A VOLATILE function has its own, newer snapshot. It runs after the insert,
+ * because from then on no other transaction can insert the id.
  */
 export function refuseFinished(s: string): string {
   return `CREATE OR REPLACE FUNCTION ${s}.refuse_finished(ids uuid[]) RETURNS boolean
@@ -47,15 +47,15 @@ DECLARE
 BEGIN
   SELECT pg_catalog.array_agg(a.id) FROM ${s}.archive a WHERE a.id = ANY (ids) INTO known;
   IF known IS NOT NULL THEN
-    RAISE EXCEPTION 'enqueue: % was enqueued and finished this moment; try again', known[1] USING ERRCODE = '${FINISHED_MEANWHILE}';
+    RAISE EXCEPTION 'enqueue: job % was enqueued and finished concurrently; retry', known[1] USING ERRCODE = '${FINISHED_MEANWHILE}';
   END IF;
   RETURN true;
 END $function$;`;
 }
 
 /**
- * Those of some keys that may be taken from their holder: their period is over, or their job is gone. As single values, and not
- * with EXISTS, for which a plan made while the tables are small may read the whole of them.
+ * The keys among `keys` that may be taken from their holder: their period has ended, or their job is deleted. Scalar
+ * subqueries instead of EXISTS: for that, a plan that was made while the tables were small may read the whole tables.
  */
 export function staleKeys(s: string, keys: string): string {
   return `stale AS MATERIALIZED (
@@ -65,8 +65,9 @@ export function staleKeys(s: string, keys: string): string {
 }
 
 /**
- * The key is still stale when its row is locked. It may then be another version of the row than the statement's snapshot has, of
- * a job that the snapshot does not have: so that job is not looked for again, but must be the one that was found to be gone.
+ * Whether the key is still stale when its row is locked. That may be a newer version of the row, with a job that the
+ * statement's snapshot does not contain. So the job is not looked up again; it must be the one that was found to be
+ * deleted.
  */
 export function isStale(key: string, seen: string): string {
   const sameUntil = `(${key}.until = ${seen}.until OR (${key}.until IS NULL AND ${seen}.until IS NULL))`;
@@ -75,48 +76,48 @@ export function isStale(key: string, seen: string): string {
 
 export function insertTexts(sql: Sql): InsertTexts {
   const { s, user } = sql;
-  // A column whose value is the same for all is given once.
+  // A column that has the same value in every row has a single element.
   const first = (place: number, type: string): string => `($${place}::${type}[])[1]`;
   const given = `given AS MATERIALIZED (
     SELECT u.id, coalesce(u.type, ${first(3, "text")}) AS type, coalesce(u.queue, ${first(4, "text")}) AS queue,
       coalesce(u.priority, ${first(5, "smallint")}) AS priority, u.user_id, u.input,
       coalesce(u.input_bytes, ${first(8, "integer")}) AS input_bytes, coalesce(u.max_attempts, ${first(9, "integer")}) AS max_attempts,
-      u.expires_at, u.tags, u.schedule, u.slot, u.key, u.key_scope, coalesce(u.period_ms, ${first(18, "bigint")}) AS period_ms, u.trace, u.place,
+      u.expires_at, u.tags, u.schedule, u.slot, u.key, u.key_scope, coalesce(u.period_ms, ${first(18, "bigint")}) AS period_ms, u.trace, u.ordinal,
       t.now, coalesce(u.run_at, t.now) + coalesce(u.delay_ms, ${first(11, "bigint")}) AS due
     FROM ${rowsOf("$2::uuid[], $3::text[], $4::text[], $5::smallint[], $6::text[], $7::text[], $8::integer[], $9::integer[], $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::text[], $17::text[], $18::bigint[], $19::text[]")}
       WITH ORDINALITY AS u (id, type, queue, priority, user_id, input, input_bytes, max_attempts,
-      run_at, delay_ms, expires_at, tags, schedule, slot, key, key_scope, period_ms, trace, place), t)`;
-  // Not `excluded.input`: to read that takes the right to read all inputs, which those who only enqueue need not have.
-  const rows = (from: string, { twice = "ON CONFLICT (id) DO NOTHING" } = {}): string => `inserted AS (
+      run_at, delay_ms, expires_at, tags, schedule, slot, key, key_scope, period_ms, trace, ordinal), t)`;
+  // Not `excluded.input`: that needs SELECT on all inputs, which a role that only enqueues need not have.
+  const rows = (from: string, { onConflict = "ON CONFLICT (id) DO NOTHING" } = {}): string => `inserted AS (
     INSERT INTO ${s}.live (id, type, queue, priority, state, user_id, input, input_bytes, attempt, max_attempts, losses, releases,
       fence, run_at, due_at, expires_at, created_at, updated_at, key, key_scope, tags, schedule, slot, trace)
     SELECT g.id, g.type, g.queue, g.priority, 'pending', g.user_id::${user},
       CASE WHEN g.input_bytes <= ${LIMITS.inlineInputBytes} THEN g.input::json END, g.input_bytes, 0, g.max_attempts, 0, 0,
       0, g.due, g.due, g.expires_at, g.now, g.now, g.key, g.key_scope,
       CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT pg_catalog.json_array_elements_text(g.tags::json)) END, g.schedule, g.slot, g.trace
-    FROM ${from} g ORDER BY g.place
-    ${twice} RETURNING id, seq, queue, type, tags
-  ), large AS (
+    FROM ${from} g ORDER BY g.ordinal
+    ${onConflict} RETURNING id, seq, queue, type, tags
+  ), large_inputs AS (
     INSERT INTO ${s}.inputs (job, input)
     SELECT g.id, g.input::json FROM given g
     WHERE g.input_bytes > ${LIMITS.inlineInputBytes} AND g.id = ANY (ARRAY(SELECT id FROM inserted))
     ON CONFLICT (job) DO UPDATE SET input = (SELECT g.input::json FROM given g WHERE g.id = inputs.job)
-  ), tagged AS (
+  ), tags AS (
     INSERT INTO ${s}.tags (tag, seq, job) SELECT pg_catalog.unnest(tags), seq, id FROM inserted WHERE tags IS NOT NULL
-  ), counted AS (
+  ), deltas AS (
     INSERT INTO ${s}.deltas (at, queue, type, state, n, ended, first_seq, last_seq)
     SELECT t.now, queue, type, 'pending', pg_catalog.count(*), false, pg_catalog.min(seq), pg_catalog.max(seq) FROM inserted, t GROUP BY t.now, queue, type
   )`;
-  // By their ids, and not joined: a plan made while the tables are small would read all of them when they no longer are.
-  // Both tables, in one snapshot: a job that ends this moment is still in the one or already in the other. The conflict on
-  // its id alone would be gone with it.
+  // By `= ANY` and not by a join: a plan that was made while the tables were small would read all of them later. Both
+  // tables in one snapshot: a job that is finishing is in exactly one of them. ON CONFLICT alone would miss it once it
+  // has left the live table.
   const known = `known AS MATERIALIZED (SELECT id FROM ${s}.archive WHERE id = ANY ($2::uuid[])
     UNION ALL SELECT id FROM ${s}.live WHERE id = ANY ($2::uuid[]))`;
   const isNew = "NOT g.id = ANY (ARRAY(SELECT id FROM known))";
   const lost = "g.id = ANY (ARRAY(SELECT job FROM taken)) AND NOT g.id = ANY (ARRAY(SELECT id FROM inserted))";
   const checked = `${s}.refuse_finished(ARRAY(SELECT id FROM inserted)) AS checked`;
-  const plain = (impatient: string | null, before: string, from: string, written: string): string =>
-    `WITH ${impatient === null ? "" : `${impatient}, `}${NOW}, ${given}, ${before}
+  const plain = (lockWait: string | null, before: string, from: string, written: string): string =>
+    `WITH ${lockWait === null ? "" : `${lockWait}, `}${NOW}, ${given}, ${before}
      fresh AS (SELECT g.* FROM ${from}), ${written}
      SELECT CASE WHEN pg_catalog.count(*) < pg_catalog.cardinality($2::uuid[]) THEN coalesce(pg_catalog.string_agg(id::text, ','), '') END AS fresh, ${checked} FROM inserted`;
   return {
@@ -132,49 +133,49 @@ export function insertTexts(sql: Sql): InsertTexts {
        INSERT INTO ${s}.keys (key, job, scope, until)
        SELECT key, $20::uuid, key_scope, CASE WHEN key_scope = 'period' THEN now + period_ms END FROM given
        ON CONFLICT (key) DO UPDATE SET job = excluded.job, scope = excluded.scope, until = excluded.until
-     ), counted AS (
+     ), deltas AS (
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended, first_seq, last_seq, oldest, newest)
        SELECT now, $21::text, $22::text, $23::text, -1, false, NULL, NULL, NULL, NULL FROM t
        UNION ALL SELECT now, queue, type, 'pending', 1, false, seq, seq, created_at, created_at FROM given, rewritten
      )
      SELECT 1 FROM rewritten`,
-    plain: (impatient) =>
-      plain(impatient, `${known},`, `given g ${impatient === null ? "" : ", impatient"} WHERE ${isNew}`, rows("fresh")),
-    quick: (impatient) => plain(impatient, "", "given g, impatient", rows("fresh", { twice: "" })),
-    single: (impatient) => `WITH ${impatient}, ${NOW}, inserted AS (
+    plain: (lockWait) =>
+      plain(lockWait, `${known},`, `given g ${lockWait === null ? "" : ", lock_wait"} WHERE ${isNew}`, rows("fresh")),
+    fast: (lockWait) => plain(lockWait, "", "given g, lock_wait", rows("fresh", { onConflict: "" })),
+    single: (lockWait) => `WITH ${lockWait}, ${NOW}, inserted AS (
        INSERT INTO ${s}.live (id, type, queue, priority, state, user_id, input, input_bytes, attempt, max_attempts, losses, releases,
          fence, run_at, due_at, expires_at, created_at, updated_at, trace)
        SELECT $2::uuid, $3::text, $4::text, $5::smallint, 'pending', $6::text::${user}, $7::json, $8::integer, 0, $9::integer, 0, 0,
          0, coalesce($10::bigint, now) + $11::bigint, coalesce($10::bigint, now) + $11::bigint, $12::bigint, now, now, $13::text
-       FROM t, impatient RETURNING id, seq
-     ), counted AS (
+       FROM t, lock_wait RETURNING id, seq
+     ), deltas AS (
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended, first_seq, last_seq)
        SELECT now, $4::text, $3::text, 'pending', 1, false, seq, seq FROM t, inserted
      )
      SELECT NULL AS fresh, ${checked}`,
-    // A key that is held is left alone: a lock on its row would hold up its job's end for as long as a caller's transaction.
-    keyed: (impatient) => `WITH ${impatient === null ? "" : `${impatient}, `}${NOW}, ${given}, ${known},
+    // A held key is not touched: a lock on its row would block the end of its job until the caller's transaction ends.
+    keyed: (lockWait) => `WITH ${lockWait === null ? "" : `${lockWait}, `}${NOW}, ${given}, ${known},
      fresh AS MATERIALIZED (
-       SELECT g.*, CASE WHEN key_scope = 'period' THEN now + period_ms END AS until FROM given g ${impatient === null ? "" : ", impatient"}
+       SELECT g.*, CASE WHEN key_scope = 'period' THEN now + period_ms END AS until FROM given g ${lockWait === null ? "" : ", lock_wait"}
        WHERE ${isNew}
      ),
      ${staleKeys(s, "SELECT key FROM fresh")},
-     over AS (
+     taken_over AS (
        UPDATE ${s}.keys k SET job = f.id, scope = f.key_scope, until = f.until FROM fresh f, stale o
        WHERE k.key = f.key AND o.key = f.key AND ${isStale("k", "o")} RETURNING k.job
      ), added AS (
        INSERT INTO ${s}.keys (key, job, scope, until) SELECT key, id, key_scope, until FROM fresh ORDER BY key
        ON CONFLICT (key) DO NOTHING RETURNING job
-     ), taken AS (SELECT job FROM over UNION ALL SELECT job FROM added),
+     ), taken AS (SELECT job FROM taken_over UNION ALL SELECT job FROM added),
      mine AS (SELECT f.* FROM fresh f WHERE f.id = ANY (ARRAY(SELECT job FROM taken))),
      ${rows("mine")}
      SELECT g.id::text AS id, g.id = ANY (ARRAY(SELECT id FROM inserted)) AS inserted,
-       NOT g.id = ANY (ARRAY(SELECT id FROM fresh)) AS known, ${impatient === null ? `${lost} AS lost` : `before, 1 / CASE WHEN ${lost} THEN 0 ELSE 1 END`}, c.checked
-     FROM given g, (SELECT ${checked}) c ${impatient === null ? "" : ", impatient"}`,
+       NOT g.id = ANY (ARRAY(SELECT id FROM fresh)) AS known, ${lockWait === null ? `${lost} AS lost` : `before, 1 / CASE WHEN ${lost} THEN 0 ELSE 1 END`}, c.checked
+     FROM given g, (SELECT ${checked}) c ${lockWait === null ? "" : ", lock_wait"}`,
   };
 }
 
-/** The values of a batch, column by column. */
+/** The values of a batch, one array for each column. */
 export function columnsOf(jobs: readonly NewJob[], now: number | null): unknown[] {
   return [
     now,
@@ -199,7 +200,7 @@ export function columnsOf(jobs: readonly NewJob[], now: number | null): unknown[
   ];
 }
 
-/** The values of a job that `single` can write; null: it cannot. */
+/** The values for `single`; null if it cannot write this job. */
 export function singleOf(job: NewJob, now: number | null): unknown[] | null {
   const bytes = jsonBytes(job.input);
   if (job.tags.length > 0 || job.schedule !== null || bytes > LIMITS.inlineInputBytes) return null;

@@ -2,28 +2,28 @@ import { LIMITS } from "../../../defaults.js";
 import { isFinished, isLeased, settledBefore, type State } from "../../../job/state.js";
 import type { LeaseResult, LeaseRef, Note, Outcome, SettleResult, StartMark } from "../../../store.js";
 import type { Row, Runner } from "../connection/db.js";
-import { movesFor } from "./archive-sql.js";
+import { archiveSql } from "./archive-sql.js";
 import { LEASED, NOW, orNull, rowsOf, type Sql } from "../connection/sql.js";
 
 export interface LeaseOperations {
   start(runner: Runner, marks: readonly StartMark[], now: number | null): Promise<LeaseResult[]>;
   extend(runner: Runner, leases: readonly LeaseRef[], leaseMs: number, now: number | null): Promise<LeaseResult[]>;
   settle(runner: Runner, outcomes: readonly Outcome[], now: number | null): Promise<(SettleResult | "busy")[]>;
-  /** Inside a transaction of the caller's: whoever has the row locked is waited for. */
+  /** In the caller's transaction: waits for a lock that another session holds on the row. */
   settleIn(runner: Runner, outcome: Outcome, note: Note | null, now: number | null): Promise<SettleResult>;
   note(runner: Runner, notes: readonly Note[], now: number | null): Promise<void>;
 }
 
 const TRIES = 3;
 
-/** start, extend, settle, note: everything a lease's holder may do, each guarded by the fence. */
+/** start, extend, settle, note: the operations of the holder of a lease. Each of them checks the fence. */
 export function leaseOperations(sql: Sql): LeaseOperations {
   const { s } = sql;
-  const moves = movesFor(sql);
-  // Locked rows are passed over: whoever holds one must not hold up the batch it is in.
+  const archive = archiveSql(sql);
+  // Locked rows are skipped: one that another session holds must not block its whole batch.
   const heldRows = (lock: string): string => `held AS MATERIALIZED (
     SELECT l.* FROM ${rowsOf("$2::uuid[], $3::integer[]")} AS r (id, fence) CROSS JOIN LATERAL (
-      SELECT ctid AS place, id, fence, state, cancel_at FROM ${s}.live
+      SELECT ctid AS address, id, fence, state, cancel_at FROM ${s}.live
       WHERE id = r.id AND fence = r.fence AND state IN ${LEASED} ${lock}
     ) l)`;
   const held = heldRows("FOR UPDATE SKIP LOCKED");
@@ -33,8 +33,8 @@ export function leaseOperations(sql: Sql): LeaseOperations {
      marked AS (
        UPDATE ${s}.live SET state = 'running', started_at = (SELECT started_at FROM mark WHERE mark.id = live.id LIMIT 1),
          updated_at = (SELECT now FROM t)
-       WHERE ctid = ANY (ARRAY(SELECT place FROM held WHERE state = 'claimed')) RETURNING id, queue, type
-     ), counted AS (
+       WHERE ctid = ANY (ARRAY(SELECT address FROM held WHERE state = 'claimed')) RETURNING id, queue, type
+     ), deltas AS (
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
        SELECT now, queue, type, v.state, v.sign * pg_catalog.count(*), false FROM marked, t, (VALUES ('claimed', -1), ('running', 1)) AS v (state, sign)
        GROUP BY now, queue, type, v.state, v.sign
@@ -45,17 +45,17 @@ export function leaseOperations(sql: Sql): LeaseOperations {
     "extend",
     `WITH ${NOW}, ${held}, moved AS (
        UPDATE ${s}.live SET due_at = (SELECT now FROM t) + $4::bigint, updated_at = (SELECT now FROM t)
-       WHERE ctid = ANY (ARRAY(SELECT place FROM held)) RETURNING id, cancel_at, fence
+       WHERE ctid = ANY (ARRAY(SELECT address FROM held)) RETURNING id, cancel_at, fence
      ) SELECT id::text, cancel_at IS NOT NULL, fence FROM moved`,
   );
-  const look = sql.statement(
-    "look_at_leases",
+  const readLeases = sql.statement(
+    "read_leases",
     `SELECT id::text, fence, state, cancel_at IS NOT NULL FROM ${s}.live WHERE id = ANY ($1::uuid[])
      UNION ALL SELECT id::text, fence, state, false FROM ${s}.archive WHERE id = ANY ($1::uuid[])`,
   );
   const outcomes = `o AS MATERIALIZED (
     SELECT * FROM ${rowsOf("$2::uuid[], $4::text[], $5::text[], $6::integer[], $7::integer[], $8::bigint[], $9::text[], $10::text[], $11::bigint[], $12::text[]")}
-      AS o (id, goal, output, attempt, releases, started_at, message, code, delay_ms, record))`;
+      AS o (id, new_state, output, attempt, releases, started_at, message, code, delay_ms, record))`;
   const history = (done: string): string => `INSERT INTO ${s}.attempts (job, record)
     SELECT o.id, o.record::json FROM o WHERE o.record IS NOT NULL AND o.id = ANY (ARRAY(SELECT id FROM ${done}))`;
   const error = {
@@ -70,27 +70,27 @@ export function leaseOperations(sql: Sql): LeaseOperations {
        RETURNING *)`;
   const finish = sql.statement(
     "finish",
-    `WITH ${NOW}, ${outcomes}, ${gone("(cancel_at IS NOT NULL OR NOT $13::boolean)")}, kept AS (${moves.archive(
+    `WITH ${NOW}, ${outcomes}, ${gone("(cancel_at IS NOT NULL OR NOT $13::boolean)")}, kept AS (${archive.insert(
       "gone g JOIN o ON o.id = g.id",
       {
-        state: "CASE WHEN g.cancel_at IS NOT NULL AND o.goal <> 'completed' THEN 'cancelled' ELSE o.goal END",
-        output: "CASE WHEN o.goal = 'completed' THEN o.output::json END",
+        state: "CASE WHEN g.cancel_at IS NOT NULL AND o.new_state <> 'completed' THEN 'cancelled' ELSE o.new_state END",
+        output: "CASE WHEN o.new_state = 'completed' THEN o.output::json END",
         attempt: "o.attempt",
         releases: "o.releases",
         updated_at: "(SELECT now FROM t)",
         started_at: "coalesce(g.started_at, o.started_at)",
         ...error,
       },
-    )}), freed AS (${moves.free}), counted AS (${moves.count}), history AS (${history("kept")})
+    )}), freed_keys AS (${archive.freeKeys}), deltas AS (${archive.deltas}), history AS (${history("kept")})
      SELECT id::text, state FROM kept`,
   );
-  // A requested cancellation does not change what these come to.
-  const unmoved = "id = ANY (ARRAY(SELECT id FROM o WHERE goal IN ('completed', 'cancelled')))";
+  // A requested cancellation does not change these outcomes.
+  const unchanged = "id = ANY (ARRAY(SELECT id FROM o WHERE new_state IN ('completed', 'cancelled')))";
   const drop = sql.statement(
     "drop",
-    `WITH ${NOW}, ${outcomes}, ${gone(`(cancel_at IS NULL OR ${unmoved})`)}, kept AS (
-       SELECT g.id, g.queue, g.type, o.goal AS state FROM gone g JOIN o ON o.id = g.id
-     ), ${moves.deleteBeside("gone", "own keys")}, ended AS (
+    `WITH ${NOW}, ${outcomes}, ${gone(`(cancel_at IS NULL OR ${unchanged})`)}, kept AS (
+       SELECT g.id, g.queue, g.type, o.new_state AS state FROM gone g JOIN o ON o.id = g.id
+     ), ${archive.deleteRelated("gone", "own keys")}, ended AS (
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
        SELECT now, queue, type, state, v.sign * pg_catalog.count(*), v.ended FROM kept, t, (VALUES (1, true), (-1, false)) AS v (sign, ended)
        GROUP BY now, queue, type, state, v.sign, v.ended
@@ -101,19 +101,19 @@ export function leaseOperations(sql: Sql): LeaseOperations {
     "lock_lease",
     `SELECT 1 FROM ${s}.live WHERE id = $1::uuid AND fence = $2 AND state IN ${LEASED} FOR UPDATE`,
   );
-  const putBack = sql.statement(
-    "put_back",
+  const reschedule = sql.statement(
+    "reschedule",
     `WITH ${NOW}, ${outcomes}, target AS MATERIALIZED (
-       SELECT ctid AS place, id, queue, type, state FROM ${s}.live
+       SELECT ctid AS address, id, queue, type, state FROM ${s}.live
        WHERE id = ANY ($2::uuid[]) AND fence = $3 AND state IN ${LEASED} AND cancel_at IS NULL FOR UPDATE SKIP LOCKED
      ), kept AS (
-       UPDATE ${s}.live g SET state = o.goal, due_at = (SELECT now FROM t) + o.delay_ms, run_at = (SELECT now FROM t) + o.delay_ms,
+       UPDATE ${s}.live g SET state = o.new_state, due_at = (SELECT now FROM t) + o.delay_ms, run_at = (SELECT now FROM t) + o.delay_ms,
          attempt = o.attempt, releases = o.releases, started_at = coalesce(g.started_at, o.started_at), worker = NULL,
          updated_at = (SELECT now FROM t), error = ${error.error}, error_code = ${error.error_code},
-         error_at = CASE WHEN o.goal = 'failed' AND o.message IS NULL AND g.error IS NULL THEN (SELECT now FROM t) ELSE ${error.error_at} END
-       FROM o WHERE g.ctid = ANY (ARRAY(SELECT place FROM target)) AND o.id = g.id
+         error_at = CASE WHEN o.new_state = 'failed' AND o.message IS NULL AND g.error IS NULL THEN (SELECT now FROM t) ELSE ${error.error_at} END
+       FROM o WHERE g.ctid = ANY (ARRAY(SELECT address FROM target)) AND o.id = g.id
        RETURNING g.id, g.queue, g.type, g.state
-     ), history AS (${history("kept")}), counted AS (
+     ), history AS (${history("kept")}), deltas AS (
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
        SELECT now, queue, type, state, -pg_catalog.count(*), false FROM target, t WHERE id = ANY (ARRAY(SELECT id FROM kept)) GROUP BY now, queue, type, state
        UNION ALL SELECT now, queue, type, state, pg_catalog.count(*), false FROM kept, t GROUP BY now, queue, type, state
@@ -123,36 +123,36 @@ export function leaseOperations(sql: Sql): LeaseOperations {
   const trim = sql.statement(
     "trim_history",
     `DELETE FROM ${s}.attempts WHERE ctid = ANY (ARRAY(
-       SELECT d.place FROM pg_catalog.unnest($1::uuid[]) AS o (job) CROSS JOIN LATERAL (
-         SELECT ctid AS place FROM ${s}.attempts k WHERE k.job = o.job ORDER BY n DESC OFFSET ${LIMITS.attempts}) d))`,
+       SELECT d.address FROM pg_catalog.unnest($1::uuid[]) AS o (job) CROSS JOIN LATERAL (
+         SELECT ctid AS address FROM ${s}.attempts k WHERE k.job = o.job ORDER BY n DESC OFFSET ${LIMITS.attempts}) d))`,
   );
   const noteProgress = sql.statement(
     "note",
     `WITH ${NOW}, ${held}, n AS (SELECT * FROM ${rowsOf("$2::uuid[], $4::float8[], $5::text[]")} AS n (id, fraction, note))
      UPDATE ${s}.live g SET progress = n.fraction, progress_note = n.note, updated_at = (SELECT now FROM t)
-     FROM n WHERE g.ctid = ANY (ARRAY(SELECT place FROM held)) AND n.id = g.id`,
+     FROM n WHERE g.ctid = ANY (ARRAY(SELECT address FROM held)) AND n.id = g.id`,
   );
-  // A job that is being deleted takes no more lines: nobody would delete them with it.
+  // A job that is being deleted gets no more lines: they would not be deleted with it.
   const noteLog = sql.statement(
     "log",
     `WITH ${NOW}, ${heldRows("FOR KEY SHARE SKIP LOCKED")} INSERT INTO ${s}.log (job, at, line)
-     SELECT l.id, l.at, l.line FROM ${rowsOf("$4::uuid[], $5::bigint[], $6::text[]")} WITH ORDINALITY AS l (id, at, line, place)
-     WHERE l.id = ANY (ARRAY(SELECT id FROM held)) ORDER BY l.place`,
+     SELECT l.id, l.at, l.line FROM ${rowsOf("$4::uuid[], $5::bigint[], $6::text[]")} WITH ORDINALITY AS l (id, at, line, ordinal)
+     WHERE l.id = ANY (ARRAY(SELECT id FROM held)) ORDER BY l.ordinal`,
   );
   const trimLog = sql.statement(
     "trim_log",
     `DELETE FROM ${s}.log WHERE ctid = ANY (ARRAY(
-       SELECT d.place FROM pg_catalog.unnest($1::uuid[]) AS o (job) CROSS JOIN LATERAL (
-         SELECT ctid AS place FROM ${s}.log k WHERE k.job = o.job ORDER BY n DESC OFFSET ${LIMITS.logLines}) d))`,
+       SELECT d.address FROM pg_catalog.unnest($1::uuid[]) AS o (job) CROSS JOIN LATERAL (
+         SELECT ctid AS address FROM ${s}.log k WHERE k.job = o.job ORDER BY n DESC OFFSET ${LIMITS.logLines}) d))`,
   );
 
-  /** The jobs as they stand, whether live or finished. */
-  async function standing(runner: Runner, ids: readonly string[]): Promise<Map<string, Standing>> {
-    const rows = await runner.run(look, [ids]);
-    return new Map(rows.map(readStanding));
+  /** The current fence and state of jobs, live or finished. */
+  async function currentLeases(runner: Runner, ids: readonly string[]): Promise<Map<string, CurrentLease>> {
+    const rows = await runner.run(readLeases, [ids]);
+    return new Map(rows.map(readCurrentLease));
   }
 
-  async function leaseAnswers(
+  async function leaseResults(
     runner: Runner,
     refs: readonly LeaseRef[],
     change: () => Promise<Row[]>,
@@ -164,7 +164,7 @@ export function leaseOperations(sql: Sql): LeaseOperations {
     const found =
       missing.length === 0
         ? null
-        : await standing(
+        : await currentLeases(
             runner,
             missing.map(({ id }) => id),
           );
@@ -173,12 +173,12 @@ export function leaseOperations(sql: Sql): LeaseOperations {
       if (cancel !== undefined) return cancel ? "cancel" : "kept";
       const job = found?.get(id);
       if (job === undefined || job.fence !== fence || !isLeased(job.state)) return "lost";
-      // Someone else has the row locked, or changed it this moment: the lease is ours, but as it was.
+      // The lease is still ours: another session has locked the row, or just changed it.
       return "busy";
     });
   }
 
-  /** What came of each outcome of one fence; those that are missing in the answer were not ours to settle, or locked. */
+  /** The new state of each job with this fence. A job that is missing in the result was locked, or its lease is lost. */
   async function settleGroup(
     runner: Runner,
     fence: number,
@@ -186,18 +186,18 @@ export function leaseOperations(sql: Sql): LeaseOperations {
     now: number | null,
   ): Promise<Map<string, State>> {
     const done = new Map<string, State>();
-    const take = (rows: Row[]): void => {
+    const collect = (rows: Row[]): void => {
       for (const [id, state] of rows as unknown as [string, State][]) done.set(id, state);
     };
     const waiting = group.filter(({ to }) => !isFinished(to));
-    if (waiting.length > 0) take(await runner.run(putBack, outcomeColumns(waiting, fence, now)));
-    const over = group.filter(({ to }) => isFinished(to));
-    const [kept, dropped] = [over.filter(({ keep }) => keep), over.filter(({ keep }) => !keep)];
-    if (kept.length > 0) take(await runner.run(finish, [...outcomeColumns(kept, fence, now), false]));
-    if (dropped.length > 0) take(await runner.run(drop, outcomeColumns(dropped, fence, now)));
-    // A requested cancellation turns what would wait, or would not be kept, into a job that is cancelled.
+    if (waiting.length > 0) collect(await runner.run(reschedule, outcomeColumns(waiting, fence, now)));
+    const finished = group.filter(({ to }) => isFinished(to));
+    const [kept, dropped] = [finished.filter(({ keep }) => keep), finished.filter(({ keep }) => !keep)];
+    if (kept.length > 0) collect(await runner.run(finish, [...outcomeColumns(kept, fence, now), false]));
+    if (dropped.length > 0) collect(await runner.run(drop, outcomeColumns(dropped, fence, now)));
+    // If cancellation was requested, a job that would wait or be dropped is cancelled instead.
     const left = [...waiting, ...dropped].filter(({ id }) => !done.has(id)).map(asCancelled);
-    if (left.length > 0) take(await runner.run(finish, [...outcomeColumns(left, fence, now), true]));
+    if (left.length > 0) collect(await runner.run(finish, [...outcomeColumns(left, fence, now), true]));
     const long = group.filter(({ attemptRecord, attempt }) => attemptRecord !== null && attempt > LIMITS.attempts);
     if (long.length > 0) await runner.run(trim, [long.map(({ id }) => id)]);
     return done;
@@ -208,7 +208,7 @@ export function leaseOperations(sql: Sql): LeaseOperations {
     all: readonly Outcome[],
     now: number | null,
   ): Promise<(SettleResult | "busy")[]> {
-    const answers: (SettleResult | "busy")[] = [];
+    const results: (SettleResult | "busy")[] = [];
     let open = all.map((outcome, at) => ({ outcome, at }));
     for (let attempt = 1; open.length > 0; attempt++) {
       const done = new Map<string, State>();
@@ -218,26 +218,26 @@ export function leaseOperations(sql: Sql): LeaseOperations {
       const missing = open.filter(({ outcome: { id, fence } }) => !done.has(`${id} ${fence}`));
       for (const { outcome, at } of open) {
         const state = done.get(`${outcome.id} ${outcome.fence}`);
-        if (state !== undefined) answers[at] = state === outcome.to ? "applied" : "cancelled";
+        if (state !== undefined) results[at] = state === outcome.to ? "applied" : "cancelled";
       }
       if (missing.length === 0) break;
-      const found = await standing(
+      const found = await currentLeases(
         runner,
         missing.map(({ outcome }) => outcome.id),
       );
       open = missing.filter(({ outcome, at }) => {
         const job = found.get(outcome.id);
-        if (job === undefined || job.fence !== outcome.fence) answers[at] = "lost";
-        else if (!isLeased(job.state)) answers[at] = settledBefore(outcome.to, job.state);
+        if (job === undefined || job.fence !== outcome.fence) results[at] = "lost";
+        else if (!isLeased(job.state)) results[at] = settledBefore(outcome.to, job.state);
         else return true;
         return false;
       });
       if (attempt === TRIES) {
-        for (const { at } of open) answers[at] = "busy";
+        for (const { at } of open) results[at] = "busy";
         break;
       }
     }
-    return answers;
+    return results;
   }
 
   async function keepNotes(runner: Runner, notes: readonly Note[], now: number | null): Promise<void> {
@@ -265,14 +265,14 @@ export function leaseOperations(sql: Sql): LeaseOperations {
 
   return {
     start: (runner, marks, now) =>
-      leaseAnswers(runner, marks, () =>
+      leaseResults(runner, marks, () =>
         runner.run(start, [now, ...refColumns(marks), marks.map(({ startedAt }) => startedAt)]),
       ),
     extend: (runner, leases, leaseMs, now) =>
-      leaseAnswers(runner, leases, () => runner.run(extend, [now, ...refColumns(leases), leaseMs])),
+      leaseResults(runner, leases, () => runner.run(extend, [now, ...refColumns(leases), leaseMs])),
     async settle(runner, all, now) {
-      // A job whose id was used again may be in a batch twice. One statement cannot end it twice.
-      const answers: (SettleResult | "busy")[] = [];
+      // If an id was enqueued again, its job may be in a batch twice. One statement cannot settle it twice.
+      const results: (SettleResult | "busy")[] = [];
       let open = all.map((outcome, at) => ({ outcome, at }));
       while (open.length > 0) {
         const first = [...new Map(open.toReversed().map((each) => [each.outcome.id, each])).values()];
@@ -281,13 +281,13 @@ export function leaseOperations(sql: Sql): LeaseOperations {
           first.map(({ outcome }) => outcome),
           now,
         );
-        for (const [index, { at }] of first.entries()) answers[at] = settled[index] ?? "lost";
+        for (const [index, { at }] of first.entries()) results[at] = settled[index] ?? "lost";
         open = first.length === open.length ? [] : open.filter((each) => !first.includes(each));
       }
-      return answers;
+      return results;
     },
     async settleIn(runner, outcome, note, now) {
-      // In a statement of its own: those that follow see the row as it is once others are done with it.
+      // In a separate statement, so that the next ones see the row as it is after the lock was granted.
       if ((await runner.run(lock, [outcome.id, outcome.fence])).length === 0) return "lost";
       if (note !== null) await keepNotes(runner, [note], now);
       const columns = outcomeColumns([outcome], outcome.fence, now);
@@ -299,13 +299,13 @@ export function leaseOperations(sql: Sql): LeaseOperations {
   };
 }
 
-interface Standing {
+interface CurrentLease {
   fence: number;
   state: State;
   cancel: boolean;
 }
 
-function readStanding([id, fence, state, cancel]: Row): [string, Standing] {
+function readCurrentLease([id, fence, state, cancel]: Row): [string, CurrentLease] {
   return [id as string, { fence: fence as number, state: state as State, cancel: cancel as boolean }];
 }
 
@@ -344,7 +344,7 @@ function outcomeColumns(outcomes: readonly Outcome[], fence: number, now: number
   ];
 }
 
-/** PostgreSQL's text has no NUL; an error that quotes one is worth keeping without it. */
+/** PostgreSQL cannot store NUL in text. An error that contains one is stored without it. */
 function clean(text: string | null): string | null {
   return text === null ? null : text.replaceAll("\0", "");
 }

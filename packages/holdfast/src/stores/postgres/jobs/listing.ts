@@ -18,16 +18,17 @@ import type { Runner } from "../connection/db.js";
 import { Conditions, NOW, ofUser, rowsOf, type Sql } from "../connection/sql.js";
 import { MATCH_TYPE, TYPES_INDEX } from "../schema/types-index.js";
 
-// A look takes some microseconds. Live jobs have an order of their own, so none need be sorted.
+// A lookup takes a few microseconds. The index on live jobs is in order, so none are sorted.
 const BOUNDS: ListLimits = { maxRead: 6_000, alwaysRead: 1_000, maxSorted: 0 };
-/** To pass over jobs many more are looked at in one call, as none is read: fewer calls begin anew where the last has stopped. */
-export const PASSING: ListLimits = { ...BOUNDS, maxRead: 30_000 };
-// Of many kinds each has a few in every stride.
-const LEAST_OF_EACH = 20;
+/** To skip jobs, one call looks at many more of them, since it reads none: fewer calls have to resume. */
+export const SKIPPING: ListLimits = { ...BOUNDS, maxRead: 30_000 };
+// With many kinds, each has at least this many jobs in a step.
+const MIN_PER_KIND = 20;
 
 /**
- * The newest first. By the order of the index on all jobs the planner would walk those until enough fit, which may be never;
- * asked for the other order, which means the same, it takes the index on those that fit.
+ * Newest first. With the order of the index on all jobs, the planner may scan that index until enough jobs match, which
+ * can take forever. With the other order, which means the same because seq is never NULL, it uses the index on the
+ * matching jobs.
  */
 const OF_ALL = "j.seq DESC";
 const OF_SOME = "j.seq DESC NULLS LAST";
@@ -36,7 +37,7 @@ export interface PageFinder {
   (runner: Runner, filter: JobFilter, limit: number, cursor: number | null, now: number | null): Promise<Found>;
 }
 
-/** Finds the jobs of a page: see list-plan.ts. Only column names from here and bound values from the caller. */
+/** Finds the jobs of a page: see list-plan.ts. Column names come from here, and values from the caller are bound. */
 export function pageFinder(sql: Sql, bounds: ListLimits = BOUNDS): PageFinder {
   const { s } = sql;
   const kindsOf = (types: string): string => `SELECT k.queue, y.type, k.state FROM ${types}, LATERAL (
@@ -48,8 +49,8 @@ export function pageFinder(sql: Sql, bounds: ListLimits = BOUNDS): PageFinder {
       ) SELECT state, queue FROM known LIMIT $1::bigint) k LIMIT $1::bigint`;
   const kindsOfAll = sql.statement("kinds", kindsOf(`(${knownTypes(sql)}) AS y`));
   const kindsOfSome = sql.statement("kinds_of_types", kindsOf("pg_catalog.unnest($2::text[]) AS y (type)"));
-  // What is not folded yet counts as well. A job of each block has its type and time told there. No further than jobs go: who
-  // may only enqueue writes these rows too, and could write any numbers.
+  // Includes changes that are not rolled up yet. Limited to the range of existing jobs, because the role enqueue writes
+  // these rows and could write any numbers.
   const blocks = sql.statement(
     "blocks",
     `SELECT block::float8, pg_catalog.bool_or(($1::text[] IS NULL OR type = ANY ($1::text[]) OR type = '${ANY_TYPE}') AND newest >= $2::bigint AND oldest < $3::bigint) FROM (
@@ -91,13 +92,11 @@ export function pageFinder(sql: Sql, bounds: ListLimits = BOUNDS): PageFinder {
       ([, , state]) => !isFinished(state),
     );
 
-  const answers = (runner: Runner, now: number | null): AsyncPlanExecutor => ({
-    async kinds({ types, states, queues }, most) {
+  const steps = (runner: Runner, now: number | null): AsyncPlanExecutor => ({
+    async kinds({ types, states, queues }, max) {
       const rows =
-        types === undefined
-          ? await runner.run(kindsOfAll, [most + 1])
-          : await runner.run(kindsOfSome, [most + 1, types]);
-      if (rows.length > most) return null;
+        types === undefined ? await runner.run(kindsOfAll, [max + 1]) : await runner.run(kindsOfSome, [max + 1, types]);
+      if (rows.length > max) return null;
       return rows
         .map(([queue, type, state]) => ({ queue, type, state }) as Kind)
         .filter((kind) => (states?.includes(kind.state) ?? true) && (queues?.includes(kind.queue) ?? true));
@@ -105,52 +104,52 @@ export function pageFinder(sql: Sql, bounds: ListLimits = BOUNDS): PageFinder {
     async ranges({ types = null, createdAfter = -END, createdBefore = END }) {
       const [[first, last] = []] = await runner.run(ends, []);
       if (typeof first !== "number" || typeof last !== "number") return [];
-      const told = await runner.run(blocks, [types, createdAfter, createdBefore, first, last]);
-      const known = told.map(([block, may]) => ({ block: block as number, mayMatch: may as boolean }));
+      const rows = await runner.run(blocks, [types, createdAfter, createdBefore, first, last]);
+      const known = rows.map(([block, may]) => ({ block: block as number, mayMatch: may as boolean }));
       return rangesFrom(known, first, last);
     },
-    async length(source, stretch, most) {
-      const values: unknown[] = [most];
-      const parts = walksOf(sql, source, stretch, values).map(
-        (walk) =>
-          `(SELECT 1 FROM ${walk.each}LATERAL (SELECT 1 FROM ${entriesOf(walk)} LIMIT $1::bigint) n LIMIT $1::bigint)`,
+    async length(source, range, max) {
+      const values: unknown[] = [max];
+      const parts = scansOf(sql, source, range, values).map(
+        (scan) =>
+          `(SELECT 1 FROM ${scan.each}LATERAL (SELECT 1 FROM ${entriesOf(scan)} LIMIT $1::bigint) n LIMIT $1::bigint)`,
       );
       const text = `SELECT pg_catalog.count(*)::float8 FROM (${parts.join(" UNION ALL ")}) n`;
       const [row] = await runner.run(sql.statement("list_length", text), values);
-      return Math.min(most, row?.[0] as number);
+      return Math.min(max, row?.[0] as number);
     },
-    async nthSeq(source, stretch, nth) {
-      const ofEach = source.by === "kinds" ? Math.max(LEAST_OF_EACH, Math.ceil(nth / source.kinds.length)) : nth;
+    async nthSeq(source, range, nth) {
+      const ofEach = source.by === "kinds" ? Math.max(MIN_PER_KIND, Math.ceil(nth / source.kinds.length)) : nth;
       const values: unknown[] = [ofEach - 1];
-      const parts = walksOf(sql, source, stretch, values).map(
-        (walk) =>
-          `(SELECT n.seq FROM ${walk.each}LATERAL (SELECT j.seq FROM ${entriesOf(walk)} LIMIT 1 OFFSET $1::bigint) n)`,
+      const parts = scansOf(sql, source, range, values).map(
+        (scan) =>
+          `(SELECT n.seq FROM ${scan.each}LATERAL (SELECT j.seq FROM ${entriesOf(scan)} LIMIT 1 OFFSET $1::bigint) n)`,
       );
       const text = `SELECT pg_catalog.max(seq)::float8 FROM (${parts.join(" UNION ALL ")}) n`;
-      const [row] = await runner.run(sql.statement("list_floor", text), values);
+      const [row] = await runner.run(sql.statement("list_nth", text), values);
       return (row?.[0] as number | null | undefined) ?? null;
     },
-    async newest(source, stretch, filter, limit) {
+    async newest(source, range, filter, limit) {
       const values: unknown[] = [limit];
-      const walks = walksOf(sql, source, stretch, values);
-      const rest = residue(sql, source, filter, values);
-      const text = walks.map((walk) => newestOf(sql, walk, rest)).join(" UNION ALL ");
+      const scans = scansOf(sql, source, range, values);
+      const conditions = residue(sql, source, filter, values);
+      const text = scans.map((scan) => newestOf(sql, scan, conditions)).join(" UNION ALL ");
       return (await runner.run(sql.statement("list_newest", text), values)).map(([seq]) => seq as number);
     },
     async liveCounts({ states, types, queues }) {
-      let [whole, ofTypes, matching] = [0, 0, 0];
+      let [all, ofTypes, matching] = [0, 0, 0];
       for (const [queue, type, state, n] of await liveKinds(runner)) {
         if (!(queues?.includes(queue) ?? true)) continue;
-        whole += n;
+        all += n;
         if (!(types?.includes(type) ?? true)) continue;
         ofTypes += n;
         if (states?.includes(state) ?? true) matching += n;
       }
-      return { all: whole, ofTypes, matching };
+      return { all, ofTypes, matching };
     },
     async liveOfTypes({ types = [], queues }) {
-      const [[isThere] = []] = await runner.run(hasTypesIndex, []);
-      if (isThere !== true) return null;
+      const [[isValid] = []] = await runner.run(hasTypesIndex, []);
+      if (isValid !== true) return null;
       const live = (await liveKinds(runner)).filter(
         ([queue, type]) => types.includes(type) && (queues?.includes(queue) ?? true),
       );
@@ -158,34 +157,34 @@ export function pageFinder(sql: Sql, bounds: ListLimits = BOUNDS): PageFinder {
       const columns = [pairs.map(([queue]) => queue), pairs.map(([, type]) => type)];
       return (await runner.run(liveOfTypes, columns)).map(([seq]) => seq as number);
     },
-    async dueAround({ states, types, queues = null }, most) {
-      return ((await runner.run(dueAround, [now, queues, most])) as unknown as [number, string, State][])
+    async dueAround({ states, types, queues = null }, max) {
+      return ((await runner.run(dueAround, [now, queues, max])) as unknown as [number, string, State][])
         .filter(([, type, state]) => (states?.includes(state) ?? true) && (types?.includes(type) ?? true))
         .map(([seq]) => seq);
     },
   });
 
   return (runner, filter, limit, cursor, now) =>
-    executePlanAsync(findPage(filter, limit, cursor, bounds), answers(runner, now));
+    executePlanAsync(findPage(filter, limit, cursor, bounds), steps(runner, now));
 }
 
-/** One walk along an index of one table. */
-interface Walk {
+/** One scan of an index. */
+interface Scan {
   table: "live" | "archive" | "tags";
-  /** What it is done for each of, with a comma, or nothing. */
+  /** A relation and a comma if the scan runs for each of its rows; otherwise empty. */
   each: string;
   /** Table and conditions. */
   from: string;
   order: string;
-  /** In the order of numbers; otherwise what of its numbers is asked for is to be seen to behind it. */
+  /** Whether it is in the order of seq. Otherwise the bounds are applied, and the rows sorted, after it. */
   ordered: boolean;
   bounds: string;
 }
 
-function walksOf(sql: Sql, source: Source, { from, below }: SeqRange, values: unknown[]): Walk[] {
+function scansOf(sql: Sql, source: Source, { from, below }: SeqRange, values: unknown[]): Scan[] {
   const { s } = sql;
   const bounds = `j.seq >= $${values.push(from)}::bigint AND j.seq < $${values.push(below)}::bigint`;
-  const walk = (table: Walk["table"], order: string, term = "", each = ""): Walk => ({
+  const scan = (table: Scan["table"], order: string, term = "", each = ""): Scan => ({
     table,
     each,
     from: `${s}.${table} j WHERE ${term === "" ? "" : `${term} AND `}${bounds}`,
@@ -193,61 +192,63 @@ function walksOf(sql: Sql, source: Source, { from, below }: SeqRange, values: un
     ordered: true,
     bounds,
   });
-  const both = (order: string, term?: string): Walk[] => [walk("live", order, term), walk("archive", order, term)];
+  const both = (order: string, term?: string): Scan[] => [scan("live", order, term), scan("archive", order, term)];
   switch (source.by) {
     case "all":
       return both(OF_ALL);
     case "live":
-      return [walk("live", OF_ALL)];
+      return [scan("live", OF_ALL)];
     case "failed":
-      return [walk("live", OF_SOME, "j.error_at IS NOT NULL")];
+      return [scan("live", OF_SOME, "j.error_at IS NOT NULL")];
     case "user":
       return both(OF_SOME, ofUser(sql, "j.user_id", `$${values.push(source.user)}`));
     case "schedule":
       return both(OF_SOME, `j.schedule = $${values.push(source.schedule)}`);
     case "tag":
-      return [walk("tags", OF_ALL, `j.tag = $${values.push(source.tag)}`)];
+      return [scan("tags", OF_ALL, `j.tag = $${values.push(source.tag)}`)];
     case "kinds": {
       const column = (name: keyof Kind): string => `$${values.push(source.kinds.map((kind) => kind[name]))}::text[]`;
       const each = `${rowsOf(`${column("queue")}, ${column("type")}, ${column("state")}`)} AS k (queue, type, state), `;
-      return [walk("archive", OF_SOME, "j.type = k.type AND j.state = k.state AND j.queue = k.queue", each)];
+      return [scan("archive", OF_SOME, "j.type = k.type AND j.state = k.state AND j.queue = k.queue", each)];
     }
     case "queues": {
-      if (source.queues === null) return [walk("live", OF_ALL)];
+      if (source.queues === null) return [scan("live", OF_ALL)];
       const each = `pg_catalog.unnest($${values.push(source.queues)}::text[]) AS k (queue), `;
-      const queue = { ...walk("live", "j.priority, j.due_at", "", each), from: `${s}.live j WHERE j.queue = k.queue` };
+      const queue = { ...scan("live", "j.priority, j.due_at", "", each), from: `${s}.live j WHERE j.queue = k.queue` };
       return [{ ...queue, ordered: false }];
     }
     case "seqs":
-      return [walk("live", OF_ALL, `j.seq = ANY ($${values.push(source.seqs)}::bigint[])`)];
+      return [scan("live", OF_ALL, `j.seq = ANY ($${values.push(source.seqs)}::bigint[])`)];
   }
 }
 
 /**
- * What a walk comes by, the newest first. What it does not see to by itself is looked at only behind it (`OFFSET 0` keeps it
- * there), or the planner might find another way that is quick for some and endless for others.
+ * The rows of a scan, newest first. Other conditions apply after the scan (`OFFSET 0` prevents pushing them down):
+ * otherwise the planner may choose another plan that is fast for some filters and endless for others.
  */
-function entriesOf({ from, order, ordered, bounds }: Walk, rest = "true"): string {
-  if (ordered && rest === "true") return `${from} ORDER BY ${order}`;
-  const walked = `(SELECT j.* FROM ${from} ORDER BY ${order} OFFSET 0) j`;
-  return ordered ? `${walked} WHERE ${rest}` : `${walked} WHERE ${bounds} AND ${rest} ORDER BY j.seq DESC`;
+function entriesOf({ from, order, ordered, bounds }: Scan, conditions = "true"): string {
+  if (ordered && conditions === "true") return `${from} ORDER BY ${order}`;
+  const scanned = `(SELECT j.* FROM ${from} ORDER BY ${order} OFFSET 0) j`;
+  return ordered
+    ? `${scanned} WHERE ${conditions}`
+    : `${scanned} WHERE ${bounds} AND ${conditions} ORDER BY j.seq DESC`;
 }
 
-/** The newest of a walk that fit. */
-function newestOf({ s }: Sql, walk: Walk, rest: string): string {
-  const { table, each } = walk;
+/** The newest rows of a scan that match. */
+function newestOf({ s }: Sql, scan: Scan, conditions: string): string {
+  const { table, each } = scan;
   const limit = "LIMIT $1::bigint";
   if (table === "tags") {
     const job = (of: string): string =>
-      `SELECT 1 FROM (SELECT j.* FROM ${s}.${of} j WHERE j.seq = g.seq OFFSET 0) j WHERE ${rest}`;
-    const fits = rest === "true" ? "" : `, LATERAL (${job("live")} UNION ALL ${job("archive")}) n`;
-    return `(SELECT g.seq::float8 FROM (SELECT j.seq FROM ${entriesOf(walk)} OFFSET 0) g${fits} ${limit})`;
+      `SELECT 1 FROM (SELECT j.* FROM ${s}.${of} j WHERE j.seq = g.seq OFFSET 0) j WHERE ${conditions}`;
+    const fits = conditions === "true" ? "" : `, LATERAL (${job("live")} UNION ALL ${job("archive")}) n`;
+    return `(SELECT g.seq::float8 FROM (SELECT j.seq FROM ${entriesOf(scan)} OFFSET 0) g${fits} ${limit})`;
   }
-  const newest = `SELECT n.seq::float8 FROM ${each}LATERAL (SELECT j.seq FROM ${entriesOf(walk, rest)} ${limit}) n`;
+  const newest = `SELECT n.seq::float8 FROM ${each}LATERAL (SELECT j.seq FROM ${entriesOf(scan, conditions)} ${limit}) n`;
   return `(${newest} ORDER BY n.seq DESC ${limit})`;
 }
 
-/** What of a filter a source does not see to by itself. */
+/** The conditions of a filter that a source does not apply itself. */
 function residue(sql: Sql, source: Source, filter: JobFilter, values: unknown[]): string {
   const terms = new Conditions(values);
   if (source.by !== "kinds") {
@@ -264,7 +265,7 @@ function residue(sql: Sql, source: Source, filter: JobFilter, values: unknown[])
   return terms.where === "" ? "true" : terms.where.replace(/^WHERE /, "");
 }
 
-/** The types in the archive, each found by one look at an index. */
+/** The types in the archive, each found by one index lookup. */
 function knownTypes({ s }: Sql): string {
   return `WITH RECURSIVE known AS (
       (SELECT a.type FROM ${s}.archive a ORDER BY a.type LIMIT 1)

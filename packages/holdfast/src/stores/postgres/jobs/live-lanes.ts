@@ -2,50 +2,51 @@ import type { Runner } from "../connection/db.js";
 import type { Lane } from "./lanes.js";
 import { rowsOf, type Sql } from "../connection/sql.js";
 
-// Up to this many lanes, walking all of them costs less than knowing which of them hold jobs.
+// Up to this many lanes, scanning all of them costs less than tracking which of them hold jobs.
 const FEW_LANES = 64;
-// How often all lanes are read, at least, and the share of the time that reading them may take.
+// All lanes are read at most this often, and reading them takes at most one fiftieth of the time.
 const READ_EVERY_MS = 5_000;
 const READ_SHARE = 50;
-// Marks of new jobs are kept for longer than this; see FOLD_AFTER_MS.
+// Marks of new jobs are stored for longer than this; see ROLLUP_AFTER_MS.
 const VALID_MS = 45_000;
 
 /**
- * The lanes that held live jobs in one snapshot of the database. Jobs that came to a lane since are found by the marks
- * that their transactions left in `deltas`: those that this snapshot does not see.
+ * The lanes that held live jobs in one snapshot of the database. Jobs that were enqueued since are found by the rows
+ * that their transactions wrote to `deltas`, the marks: those that the snapshot does not see.
  */
 export interface LaneSnapshot {
   /** `pg_current_snapshot()`. */
   at: string;
   queues: readonly string[];
   priorities: readonly number[];
-  /** Queues that were paused and held jobs. Their lanes are not among the others. */
+  /** Queues that were paused and held jobs. `queues` does not contain them. */
   paused: readonly string[];
 }
 
-/** For the places of {@link walkedLanes}. */
+/** The values of {@link scannedLanes}. */
 export function valuesOf({ queues, priorities, at, paused }: LaneSnapshot): unknown[] {
   return [queues, priorities, at, paused];
 }
 
-/** What a claim found in the lanes of a snapshot, and in its own. */
+/** What a claim learned about the lanes that it scanned. */
 export interface LaneChanges {
   at: string;
-  /** Lanes in which jobs were enqueued since. */
+  /** Lanes in which jobs were enqueued since the snapshot. */
   marked: readonly Lane[];
-  /** Lanes that hold nothing any more. */
+  /** Lanes that hold no jobs. */
   emptied: readonly Lane[];
 }
 
 /**
- * Remembers which lanes hold live jobs, so that claims need not walk ten thousand that hold none. Nothing rests on a
- * clock or on notifications: a claim walks the lanes of the last snapshot, those with marks since and those of queues that were resumed,
- * and these are all lanes that can hold a job and are open. Now and then all lanes are read again, because marks are folded after a while.
+ * Tracks which lanes hold live jobs, so that claims need not scan ten thousand that hold none. It depends neither on a
+ * clock nor on notifications: a claim scans the lanes of the last snapshot, those with marks since, and those of queues
+ * that were resumed. No other open lane can hold a job. All lanes are read again from time to time, because marks are
+ * deleted after a while.
  */
 export class LiveLanes {
   readonly #read;
   #snapshot: LaneSnapshot | null = null;
-  /** When the snapshot was taken, at the earliest. */
+  /** The earliest time at which the snapshot was taken. */
   #takenAt = Number.NEGATIVE_INFINITY;
   #nextReadAt = Number.NEGATIVE_INFINITY;
   #reading: Promise<void> | null = null;
@@ -63,7 +64,7 @@ export class LiveLanes {
     );
   }
 
-  /** Null: lanes are few, and a claim walks them all. */
+  /** Null: there are few lanes, and a claim scans all of them. */
   async current(runner: Runner): Promise<LaneSnapshot | null> {
     const now = performance.now();
     if (now >= this.#nextReadAt || now - this.#takenAt > VALID_MS) {
@@ -73,7 +74,10 @@ export class LiveLanes {
     return this.#snapshot;
   }
 
-  /** A claim sent at `sentAt` that walked `before` came back. Where another did in between, what that one found stands. */
+  /**
+   * Applies what a claim found, which was sent at `sentAt` with the snapshot `before`; ignored if another claim was
+   * faster.
+   */
   learn(before: LaneSnapshot, { at, marked, emptied }: LaneChanges, sentAt: number): void {
     if (this.#snapshot !== before) return;
     this.#takenAt = sentAt;
@@ -92,40 +96,40 @@ export class LiveLanes {
   }
 
   async #readAll(runner: Runner): Promise<void> {
-    const begunAt = performance.now();
+    const startedAt = performance.now();
     const [row] = await runner.run(this.#read, []);
     const [at, lanes] = (row ?? ["", null]) as readonly [string, string | null];
     this.#snapshot = lanes === null ? null : readSnapshot(at, lanes);
-    this.#takenAt = begunAt;
+    this.#takenAt = startedAt;
     const now = performance.now();
-    this.#nextReadAt = now + Math.max(READ_EVERY_MS, READ_SHARE * (now - begunAt));
+    this.#nextReadAt = now + Math.max(READ_EVERY_MS, READ_SHARE * (now - startedAt));
   }
 }
 
 /**
- * The lanes that a claim walks, for its statement: those of the snapshot in `places`, those marked since, and those of queues
- * that were paused then; of all these, those that are not paused now. Each is looked up by itself, so that paused queues which hold
- * nothing cost nothing.
+ * The lanes that a claim scans, as parts of its statement: those of the snapshot, those marked since, and those of
+ * queues that were paused then; of all these, those that are not paused now. Each is looked up by itself, so paused
+ * queues without jobs cost nothing.
  */
-export function walkedLanes(
+export function scannedLanes(
   { s }: Sql,
-  places: { queues: string; priorities: string; at: string; paused: string },
+  values: { queues: string; priorities: string; at: string; paused: string },
 ): string {
   const isOpen = (queue: string): string =>
     `(SELECT 1 FROM ${s}.lanes p WHERE p.queue = ${queue} AND p.paused LIMIT 1) IS NULL`;
-  const at = `${places.at}::pg_catalog.pg_snapshot`;
+  const at = `${values.at}::pg_catalog.pg_snapshot`;
   const mark = `FROM ${s}.deltas d WHERE d.state = 'pending' AND d.n > 0 AND d.tx`;
   return `marked AS MATERIALIZED (
       SELECT l.queue, l.priority FROM ${s}.lanes l WHERE l.queue = ANY (ARRAY(
         SELECT d.queue ${mark} >= pg_catalog.pg_snapshot_xmax(${at})
         UNION SELECT d.queue ${mark} = ANY (ARRAY(SELECT pg_catalog.pg_snapshot_xip(${at})))))
     ),
-    walked AS MATERIALIZED (
+    scanned_lanes AS MATERIALIZED (
       SELECT w.queue, w.priority FROM (
-        SELECT k.queue, k.priority FROM ${rowsOf(`${places.queues}::text[], ${places.priorities}::smallint[]`)} AS k (queue, priority)
+        SELECT k.queue, k.priority FROM ${rowsOf(`${values.queues}::text[], ${values.priorities}::smallint[]`)} AS k (queue, priority)
         UNION SELECT queue, priority FROM marked
         UNION SELECT l.queue, l.priority FROM ${s}.lanes l WHERE l.queue = ANY (ARRAY(
-          SELECT q.queue FROM pg_catalog.unnest(${places.paused}::text[]) AS q (queue) WHERE ${isOpen("q.queue")}))
+          SELECT q.queue FROM pg_catalog.unnest(${values.paused}::text[]) AS q (queue) WHERE ${isOpen("q.queue")}))
       ) w WHERE (SELECT p.queue FROM ${s}.lanes p WHERE p.paused ORDER BY p.queue LIMIT 1) IS NULL OR ${isOpen("w.queue")}
     )`;
 }

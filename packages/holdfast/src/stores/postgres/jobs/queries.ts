@@ -15,8 +15,8 @@ import type {
 } from "../../../store.js";
 import { pageOf } from "../../list-plan.js";
 import type { Row, Runner, Statement } from "../connection/db.js";
-import { pageFinder, PASSING } from "./listing.js";
-import { NOW, WAITING, type Sql } from "../connection/sql.js";
+import { pageFinder, SKIPPING } from "./listing.js";
+import { NOW, positionsOf, WAITING, type Sql } from "../connection/sql.js";
 
 export interface QueryOperations {
   get(runner: Runner, id: string, scope: Scope): Promise<StoredJob | null>;
@@ -36,20 +36,18 @@ export interface QueryOperations {
   workers(runner: Runner, now: number | null): Promise<StoredWorker[]>;
 }
 
-// Long enough to tell that a type was listed by someone in the last ten minutes.
+// Long enough to know whether any worker listed a type in the last ten minutes.
 const WORKERS_KEPT_MS = 3_600_000;
 
 export function queryOperations(sql: Sql): QueryOperations {
   const { s } = sql;
   const input = `CASE WHEN j.input IS NULL THEN (SELECT i.input::text FROM ${s}.inputs i WHERE i.job = j.id) ELSE j.input::text END`;
-  const columns = (
-    live: boolean,
-    payloads = true,
-  ): string => `j.id::text, j.type, j.queue, j.state, j.priority, j.user_id::text,
-    ${payloads ? input : "'null'"}, ${live || !payloads ? "NULL" : "j.output::text"}, j.error, j.error_code, j.error_at::float8, j.attempt, j.max_attempts, j.losses, j.releases, j.fence,
-    j.run_at::float8, ${live ? "j.due_at::float8" : "NULL::float8"}, j.expires_at::float8, j.created_at::float8, j.updated_at::float8,
-    j.claimed_at::float8, j.started_at::float8, ${live ? "NULL::float8" : "j.finished_at::float8"}, j.cancel_at::float8,
-    ${live ? "j.worker" : "NULL"}, j.key, pg_catalog.array_to_json(j.tags)::text, j.schedule, j.slot::float8, j.progress::float8, j.progress_note, j.seq::float8, j.trace`;
+  const columns = (live: boolean, payloads = true): string =>
+    Object.values({
+      ...COLUMNS,
+      ...(live ? LIVE_COLUMNS : FINISHED_COLUMNS),
+      ...(payloads ? { input } : { input: "'null'", output: "NULL" }),
+    }).join(", ");
   const byId = sql.statement(
     "get",
     `SELECT ${columns(true)} FROM ${s}.live j WHERE id = $1::uuid AND ($2::text IS NULL OR user_id::text = $2)
@@ -59,12 +57,12 @@ export function queryOperations(sql: Sql): QueryOperations {
     sql.statement(
       name,
       `SELECT ${columns(true, payloads)} FROM ${s}.live j WHERE seq = ANY ($1::bigint[])
-       UNION ALL SELECT ${columns(false, payloads)} FROM ${s}.archive j WHERE seq = ANY ($1::bigint[]) ORDER BY ${SEQ + 1} DESC`,
+       UNION ALL SELECT ${columns(false, payloads)} FROM ${s}.archive j WHERE seq = ANY ($1::bigint[]) ORDER BY ${JOB.seq + 1} DESC`,
     );
-  const whole = bySeq("list", true);
+  const full = bySeq("list", true);
   const bare = bySeq("list_bare", false);
   const findPage = pageFinder(sql);
-  const findFar = pageFinder(sql, PASSING);
+  const findToSkip = pageFinder(sql, SKIPPING);
   const attempts = sql.statement(
     "attempts",
     `SELECT record::text FROM (SELECT n, record FROM ${s}.attempts WHERE job = $1::uuid ORDER BY n DESC LIMIT ${LIMITS.attempts}) a ORDER BY n`,
@@ -88,7 +86,7 @@ export function queryOperations(sql: Sql): QueryOperations {
     "pace",
     `WITH ${NOW} SELECT state, pg_catalog.sum(n)::float8 FROM ${s}.deltas WHERE ended AND at > (SELECT now FROM t) - 60000 AND at <= (SELECT now FROM t) GROUP BY state`,
   );
-  // A queue is paused if any of its lanes is: one that is born this moment cannot be seen from here, and is not paused.
+  // A queue is paused if any of its lanes is: a lane that is being created now is not visible here, and is not paused.
   const pause = sql.statement(
     "pause",
     `WITH ${NOW}, known AS (UPDATE ${s}.lanes SET paused = $3 WHERE queue = $2 RETURNING 1)
@@ -126,12 +124,12 @@ export function queryOperations(sql: Sql): QueryOperations {
       const found = await findPage(runner, filter, limit, cursor === null ? null : Number(cursor), now);
       const { passed, cursor: next } = pageOf(found, limit);
       const shown = found.seqs.slice(0, passed);
-      const rows = shown.length === 0 ? [] : await runner.run(payloads ? whole : bare, [shown]);
+      const rows = shown.length === 0 ? [] : await runner.run(payloads ? full : bare, [shown]);
       const jobs = rows.map((row) => readRecord(row, { attempts: [], log: [] }));
       return { jobs, cursor: next };
     },
     skip: async (runner, filter, { limit, cursor }, now) =>
-      pageOf(await findFar(runner, filter, limit, cursor === null ? null : Number(cursor), now), limit),
+      pageOf(await findToSkip(runner, filter, limit, cursor === null ? null : Number(cursor), now), limit),
     async stats(runner, now) {
       const [due] = await runner.run(oldest, [now]);
       const lastMinute: Record<FinishedState, number> = { completed: 0, dead: 0, cancelled: 0 };
@@ -173,45 +171,99 @@ export function queryOperations(sql: Sql): QueryOperations {
   };
 }
 
-const SEQ = 32;
+/** The columns of a job, in order, with the SQL of each; the tables differ in the empty ones. */
+const COLUMNS = {
+  id: "j.id::text",
+  type: "j.type",
+  queue: "j.queue",
+  state: "j.state",
+  priority: "j.priority",
+  user: "j.user_id::text",
+  input: "",
+  output: "",
+  error: "j.error",
+  errorCode: "j.error_code",
+  errorAt: "j.error_at::float8",
+  attempt: "j.attempt",
+  maxAttempts: "j.max_attempts",
+  losses: "j.losses",
+  releases: "j.releases",
+  fence: "j.fence",
+  runAt: "j.run_at::float8",
+  dueAt: "",
+  expiresAt: "j.expires_at::float8",
+  createdAt: "j.created_at::float8",
+  updatedAt: "j.updated_at::float8",
+  claimedAt: "j.claimed_at::float8",
+  startedAt: "j.started_at::float8",
+  finishedAt: "",
+  cancelRequestedAt: "j.cancel_at::float8",
+  worker: "",
+  key: "j.key",
+  tags: "pg_catalog.array_to_json(j.tags)::text",
+  schedule: "j.schedule",
+  slot: "j.slot::float8",
+  progress: "j.progress::float8",
+  progressNote: "j.progress_note",
+  seq: "j.seq::float8",
+  trace: "j.trace",
+};
+const LIVE_COLUMNS: Partial<typeof COLUMNS> = {
+  output: "NULL",
+  dueAt: "j.due_at::float8",
+  finishedAt: "NULL::float8",
+  worker: "j.worker",
+};
+const FINISHED_COLUMNS: Partial<typeof COLUMNS> = {
+  output: "j.output::text",
+  dueAt: "NULL::float8",
+  finishedAt: "j.finished_at::float8",
+  worker: "NULL",
+};
+const JOB = positionsOf(COLUMNS);
 
-function readRecord(row: Row, beside: Pick<StoredJob, "attempts" | "log">): StoredJob {
-  const [id, type, queue, state, priority, user, input, output, error, errorCode, errorAt, attempt, maxAttempts] = row;
-  const [losses, releases, fence, runAt, dueAt, expiresAt, createdAt, updatedAt, claimedAt, startedAt] = row.slice(13);
-  const [finishedAt, cancelRequestedAt, worker, key, tags, schedule, slot, progress, note] = row.slice(23);
+function readRecord(row: Row, details: Pick<StoredJob, "attempts" | "log">): StoredJob {
+  const error = row[JOB.error] as string | null;
+  const tags = row[JOB.tags] as string | null;
+  const schedule = row[JOB.schedule] as string | null;
+  const progress = row[JOB.progress] as number | null;
   return {
-    id: id as string,
-    type: type as string,
-    queue: queue as string,
-    state: state as State,
-    priority: priority as number,
-    user: user as string | null,
-    input: (input as string | null) ?? "",
-    output: output as string | null,
+    id: row[JOB.id] as string,
+    type: row[JOB.type] as string,
+    queue: row[JOB.queue] as string,
+    state: row[JOB.state] as State,
+    priority: row[JOB.priority] as number,
+    user: row[JOB.user] as string | null,
+    input: (row[JOB.input] as string | null) ?? "",
+    output: row[JOB.output] as string | null,
     error:
       error === null
         ? null
-        : { message: error as string, code: errorCode as string | null, at: (errorAt as number | null) ?? 0 },
-    attempt: attempt as number,
-    maxAttempts: maxAttempts as number,
-    losses: losses as number,
-    releases: releases as number,
-    fence: fence as number,
-    runAt: runAt as number,
-    dueAt: dueAt as number | null,
-    expiresAt: expiresAt as number | null,
-    createdAt: createdAt as number,
-    updatedAt: updatedAt as number,
-    claimedAt: claimedAt as number | null,
-    startedAt: startedAt as number | null,
-    finishedAt: finishedAt as number | null,
-    cancelRequestedAt: cancelRequestedAt as number | null,
-    worker: worker as string | null,
-    key: key as string | null,
-    tags: tags === null ? [] : (JSON.parse(tags as string) as string[]),
-    schedule: schedule === null ? null : { name: schedule as string, slot: slot as number },
-    trace: row[SEQ + 1] as string | null,
-    progress: progress === null ? null : { fraction: progress as number, note: note as string | null },
-    ...beside,
+        : {
+            message: error,
+            code: row[JOB.errorCode] as string | null,
+            at: (row[JOB.errorAt] as number | null) ?? 0,
+          },
+    attempt: row[JOB.attempt] as number,
+    maxAttempts: row[JOB.maxAttempts] as number,
+    losses: row[JOB.losses] as number,
+    releases: row[JOB.releases] as number,
+    fence: row[JOB.fence] as number,
+    runAt: row[JOB.runAt] as number,
+    dueAt: row[JOB.dueAt] as number | null,
+    expiresAt: row[JOB.expiresAt] as number | null,
+    createdAt: row[JOB.createdAt] as number,
+    updatedAt: row[JOB.updatedAt] as number,
+    claimedAt: row[JOB.claimedAt] as number | null,
+    startedAt: row[JOB.startedAt] as number | null,
+    finishedAt: row[JOB.finishedAt] as number | null,
+    cancelRequestedAt: row[JOB.cancelRequestedAt] as number | null,
+    worker: row[JOB.worker] as string | null,
+    key: row[JOB.key] as string | null,
+    tags: tags === null ? [] : (JSON.parse(tags) as string[]),
+    schedule: schedule === null ? null : { name: schedule, slot: row[JOB.slot] as number },
+    trace: row[JOB.trace] as string | null,
+    progress: progress === null ? null : { fraction: progress, note: row[JOB.progressNote] as string | null },
+    ...details,
   };
 }

@@ -12,7 +12,7 @@ import type { Table } from "./table.js";
 const one = async (runner: Transaction, text: string, values: readonly unknown[] = []): Promise<readonly unknown[]> =>
   (await runner.run(unnamed(text), values))[0] ?? [];
 
-/** Refuses rows without an id or with a word that means nothing. Gives the number of rows. */
+/** Throws if a row has no id or an unknown status. Resolves to the number of rows. */
 export async function checkRows(
   runner: Transaction,
   plan: ImportPlan,
@@ -26,16 +26,16 @@ export async function checkRows(
   if (nameless > 0) throw new InvalidOptionError("map.id", `${nameless} rows of ${table.title} have no id`);
   const unknown = groups.filter(([word]) => word === null || !plan.words.has(word));
   if (unknown.length > 0) {
-    const told = unknown.slice(0, 10).map(([word, rows]) => `${show(word)} (${rows} rows)`);
+    const examples = unknown.slice(0, 10).map(([word, rows]) => `${show(word)} (${rows} rows)`);
     throw new InvalidOptionError(
       "statuses",
-      `${table.title} has statuses whose meaning is not known: ${told.join(", ")}; say which state each is, as in { ${JSON.stringify(unknown[0]?.[0] ?? "word")}: "pending" }`,
+      `${table.title} has unknown statuses: ${examples.join(", ")}; map each to a state, for example { ${JSON.stringify(unknown[0]?.[0] ?? "word")}: "pending" }`,
     );
   }
   return groups.reduce((sum, [, rows]) => sum + rows, 0);
 }
 
-/** Refuses values that a job cannot have. */
+/** Throws if a value is out of range for a job. */
 export async function checkValues(runner: Transaction, table: Table, { sql }: Reading): Promise<void> {
   const text = `SELECT pg_catalog.min(${sql.priority}), pg_catalog.max(${sql.priority}), pg_catalog.max(pg_catalog.length(${sql.queue})), pg_catalog.max(pg_catalog.length((${sql.user})::text)), pg_catalog.max(pg_catalog.length(${sql.id}))
     FROM ${table.quoted} l`;
@@ -44,7 +44,7 @@ export async function checkValues(runner: Transaction, table: Table, { sql }: Re
     if (Math.abs(priority ?? 0) <= LIMITS.priority) continue;
     throw new InvalidOptionError(
       "map.priority",
-      `${table.title} has the priority ${priority}; priorities are -${LIMITS.priority} to ${LIMITS.priority}, and one for all rows can be given as priority`,
+      `${table.title} has the priority ${priority}; priorities must be -${LIMITS.priority} to ${LIMITS.priority}. Remove map.priority and set priority for all rows`,
     );
   }
   refuseLonger("map.queue", queue, LIMITS.queueLength);
@@ -52,12 +52,12 @@ export async function checkValues(runner: Transaction, table: Table, { sql }: Re
   refuseLonger("map.id", id, LIMITS.tagLength - "legacy:".length);
 }
 
-function refuseLonger(field: string, length: number | null | undefined, most: number): void {
-  if ((length ?? 0) > most)
-    throw new InvalidOptionError(field, `a value is ${length} characters long; at most ${most}`);
+function refuseLonger(field: string, length: number | null | undefined, max: number): void {
+  if ((length ?? 0) > max)
+    throw new InvalidOptionError(field, `a value is ${length} characters long; the limit is ${max}`);
 }
 
-/** Refuses what would make of two rows one job, or of a row somebody else's, or a job too large to be run. */
+/** Throws if two rows have the same id, if an id belongs to a job of another type, or if an input is too large. */
 export async function checkStaged(runner: Transaction, { s }: Sql, plan: ImportPlan, table: Table): Promise<void> {
   const [twice] = await one(
     runner,
@@ -72,10 +72,7 @@ export async function checkStaged(runner: Transaction, { s }: Sql, plan: ImportP
     [plan.type],
   );
   if (taken !== undefined) {
-    throw new InvalidOptionError(
-      "map.id",
-      `${show(taken)} is the id of a job of type ${show(type)} that is there already`,
-    );
+    throw new InvalidOptionError("map.id", `${show(taken)} is already the id of a job of type ${show(type)}`);
   }
   const [large, bytes] = await one(
     runner,
@@ -85,12 +82,12 @@ export async function checkStaged(runner: Transaction, { s }: Sql, plan: ImportP
   if (large !== undefined) {
     throw new InvalidOptionError(
       "map.input",
-      `the input of ${show(large)} is ${String(bytes)} bytes of JSON; the limit is ${LIMITS.payloadBytes} for a job that is to run`,
+      `the input of ${show(large)} is ${String(bytes)} bytes of JSON; the limit for a live job is ${LIMITS.payloadBytes}`,
     );
   }
 }
 
-/** PostgreSQL tells the value that it could not read, but not of which column it is. */
+/** Finds the column of a value that PostgreSQL could not read: its error names only the value. */
 export async function blame(runner: Transaction, error: unknown, table: Table, reading: Reading): Promise<unknown> {
   if (!isDataError(error)) return error;
   await runner.script("ROLLBACK TO SAVEPOINT holdfast_read");

@@ -3,12 +3,12 @@ import { show } from "../../../options.js";
 import type { Field, LegacyMap } from "./options.js";
 import { quote, type Column } from "./table.js";
 
-/** How a column is read: SQL over the old row `l`, or null if its type cannot hold such a thing. */
+/** SQL that reads a column of the old row `l`, or null if its type does not fit. */
 type Reader = (column: Column) => string | null;
 
 const text: Reader = ({ name }) => `l.${quote(name)}::text`;
 
-/** An empty text stands for no value. */
+/** An empty string counts as no value. */
 function notEmpty(name: string): string {
   const value = `l.${quote(name)}::text`;
   return `(CASE WHEN ${value} <> '' THEN ${value} END)`;
@@ -19,7 +19,7 @@ const whole: Reader = ({ name, category }) => {
   return category === "S" ? `${notEmpty(name)}::integer` : null;
 };
 
-// 10^11 seconds are the year 5138, 10^11 milliseconds are 1973.
+// 10^11 seconds is in the year 5138, 10^11 milliseconds in 1973.
 const SECONDS_BELOW = 100_000_000_000;
 
 const time: Reader = ({ name, type, category }) => {
@@ -40,15 +40,15 @@ const json: Reader = ({ name, type, category }) => {
   return category === "S" ? `${notEmpty(name)}::json` : null;
 };
 
-const NO_TIME = "is no time";
-const NO_NUMBER = "is no number";
-const NO_JSON = "is no JSON; as a list, [column], it becomes a part of an object";
+const NO_TIME = "is not a time";
+const NO_NUMBER = "is not a number";
+const NO_JSON = "is not JSON; use an array, [column], to make it a member of an object";
 const ANY = "cannot be read";
 
 interface Kind {
   read: Reader;
   sqlType: string;
-  /** What is to be said of a value or a column that cannot be read so. */
+  /** For error messages: why a value or column cannot be read. */
   otherwise: string;
 }
 const TEXT: Kind = { read: text, sqlType: "text", otherwise: ANY };
@@ -61,7 +61,7 @@ const KINDS: Readonly<Record<Field, Kind>> = {
   status: TEXT,
   user: TEXT,
   input: JSON_KIND,
-  inputMerge: { ...JSON_KIND, otherwise: "is no JSON object" },
+  inputMerge: { ...JSON_KIND, otherwise: "is not a JSON object" },
   output: JSON_KIND,
   error: TEXT,
   queue: TEXT,
@@ -83,18 +83,18 @@ function userKind(type: string): Kind {
   return {
     read: (column) => `${text(column)}::${type}`,
     sqlType: type,
-    otherwise: `is no ${type}, as users are in this store`,
+    otherwise: `is not a ${type}, the userType of this store`,
   };
 }
 
-/** What each field is read by: SQL over the old row `l`, which is NULL for what is not mapped. */
+/** SQL over the old row `l` for each field; NULL for fields that are not mapped. */
 export interface Reading {
   sql: Readonly<Record<Field, string>>;
-  /** The fields that are mapped, with what is wrong if one cannot be read. */
+  /** The mapped fields, with the error message for one that cannot be read. */
   mapped: readonly { field: Field; otherwise: string }[];
 }
 
-/** Checks the map against the columns that the table has. */
+/** Checks the map against the columns of the table. */
 export function readColumns(
   map: LegacyMap,
   columns: ReadonlyMap<string, Column>,
@@ -140,17 +140,19 @@ export function readColumns(
   };
 }
 
-/** A JSON object, empty where there is none. Anything else is an error of PostgreSQL's: it has no fields to merge. */
+/**
+ * A JSON object; NULL becomes an empty one. PostgreSQL raises an error for other values, which have no fields to merge.
+ */
 function objectIn(sql: string): string {
   const value = `(SELECT o.value FROM (SELECT (${sql})::jsonb AS value) o WHERE o.value <> 'null'::jsonb)`;
   const fields = `pg_catalog.jsonb_each(coalesce(${value}, '{}'::jsonb))`;
   return `(SELECT coalesce(pg_catalog.jsonb_object_agg(f.key, f.value), '{}'::jsonb) FROM ${fields} f)`;
 }
 
-// PostgreSQL cuts longer names of columns off, and these become names of columns.
-const LONGEST_KEY_BYTES = 63;
+// Keys become column names, and PostgreSQL truncates longer names.
+const MAX_KEY_BYTES = 63;
 
-/** An object made of columns. */
+/** An object built from columns. */
 function objectOf(
   given: readonly string[] | Readonly<Record<string, string>>,
   option: string,
@@ -158,11 +160,11 @@ function objectOf(
 ): string {
   const pairs = Array.isArray(given) ? given.map((name: string) => [name, name] as const) : Object.entries(given);
   const parts = pairs.map(([key, name]) => {
-    if (key === "" || key.includes("\0") || Buffer.byteLength(key) > LONGEST_KEY_BYTES) {
-      throw new InvalidOptionError(option, `${show(key)} is not a key of 1 to ${LONGEST_KEY_BYTES} bytes`);
+    if (key === "" || key.includes("\0") || Buffer.byteLength(key) > MAX_KEY_BYTES) {
+      throw new InvalidOptionError(option, `${show(key)} must have 1 to ${MAX_KEY_BYTES} bytes`);
     }
     return `l.${quote(columnOf(name, `${option}.${key}`).name)} AS ${quote(key)}`;
   });
-  if (parts.length === 0) throw new InvalidOptionError(option, "names no column");
+  if (parts.length === 0) throw new InvalidOptionError(option, "must name at least one column");
   return `(SELECT pg_catalog.row_to_json(o) FROM (SELECT ${parts.join(", ")}) o)`;
 }

@@ -18,43 +18,43 @@ import {
 import { countRows, moveRows, STAGED, stageRows, stagingTable } from "./rows.js";
 import { columnsOf, dropTables, findTable, LOCK_WAIT, lockTables, type Table } from "./table.js";
 
-// Any number will do as long as nobody else locks it.
+// An arbitrary number that other programs do not lock.
 const IMPORT_LOCK = 4_836_502_118;
 const CHUNK = 10_000;
 const SAMPLES = 5;
-/** From this many rows on, the planner is told at once what the tables hold now. */
+/** After an import of this many rows, the tables are analysed immediately. */
 const ANALYZE_FROM = 10_000;
 
 /**
- * importLegacy: the rows of an old table become jobs, and tables that are no longer needed go, in one transaction. The
- * old table is locked meanwhile, so that no row can come or change behind the import's back.
+ * importLegacy: turns the rows of an old table into jobs and drops tables, in one transaction. The old table is locked,
+ * so that its rows cannot change during the import.
  */
 export function importOperation(
   sql: Sql,
   queries: QueryOperations,
 ): (db: Db, options: LegacyImportOptions, now: number | null) => Promise<LegacyImport> {
   return async (db, options, now) => {
-    const { plan, orThrown } = heeding(readImportOptions(options));
+    const { plan, orThrown } = keepingThrown(readImportOptions(options));
     const imported = db.transaction(async (runner) => {
       await runner.script(SETTINGS);
-      await waitForOthers(runner);
+      await acquireImportLock(runner);
       if (!plan.dryRun) return importRows(runner, sql, queries, plan, now);
       await runner.script("SAVEPOINT holdfast_dry_run");
       const found = await importRows(runner, sql, queries, plan, now);
       await runner.script("ROLLBACK TO SAVEPOINT holdfast_dry_run");
       return found;
     });
-    const answer = await imported.catch(orThrown);
-    if (!plan.dryRun && answer.imported >= ANALYZE_FROM) {
-      // Only a help: autovacuum does it later, and the import is done.
+    const result = await imported.catch(orThrown);
+    if (!plan.dryRun && result.imported >= ANALYZE_FROM) {
+      // Optional: autovacuum does it later, and the import is committed.
       await db.run(unnamed(`ANALYZE ${sql.s}.live, ${sql.s}.archive`), []).catch(() => {});
     }
-    return answer;
+    return result;
   };
 }
 
-/** What the caller's own function throws is the caller's, and not told as an error of the database. */
-function heeding(plan: ImportPlan): { plan: ImportPlan; orThrown: (error: unknown) => never } {
+/** Rethrows an error of the caller's `onProgress` unchanged, not as a database error. */
+function keepingThrown(plan: ImportPlan): { plan: ImportPlan; orThrown: (error: unknown) => never } {
   let thrown: { error: unknown } | null = null;
   async function onProgress(progress: LegacyProgress): Promise<void> {
     try {
@@ -73,20 +73,20 @@ function heeding(plan: ImportPlan): { plan: ImportPlan; orThrown: (error: unknow
 }
 
 /**
- * Limits on statements are meant for requests, not for this. Times without a zone are UTC. Each statement must see what was
- * committed before the lock was given.
+ * Timeouts of the role are meant for requests, not for an import. Times without a zone are UTC. READ COMMITTED, so that
+ * each statement sees what was committed before the lock was granted.
  */
 const SETTINGS = `SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET LOCAL lock_timeout = '${LOCK_WAIT}'; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0;
 SET LOCAL timezone = 'UTC'; SET LOCAL datestyle = 'ISO, YMD'`;
 
-/** One import at a time, or two tables with the same ids could bring in the same job twice. */
-async function waitForOthers(runner: Transaction): Promise<void> {
+/** Allows one import at a time: two tables with the same ids could import a job twice. */
+async function acquireImportLock(runner: Transaction): Promise<void> {
   try {
     await runner.script(`SELECT pg_catalog.pg_advisory_xact_lock(${IMPORT_LOCK})`);
   } catch (error) {
     if (sqlState(error) !== "55P03") throw error;
-    throw new StoreUnavailableError("another import is under way; import again when it has ended", error);
+    throw new StoreUnavailableError("another import is running; retry when it has finished", error);
   }
 }
 
@@ -112,7 +112,7 @@ async function importRows(
 
   const total = await stage(runner, sql, plan, table, reading, now);
   await checkStaged(runner, sql, plan, table);
-  const skipped = await leaveOutKnown(runner, sql);
+  const skipped = await removeKnown(runner, sql);
   await plan.onProgress({ done: skipped, total });
   await move(runner, sql, (done) => plan.onProgress({ done: skipped + done, total }));
   const byState = Object.fromEntries(STATE_NAMES.map((state) => [state, 0])) as Record<State, number>;
@@ -121,7 +121,7 @@ async function importRows(
   }
   const samples = await readSamples(runner, queries);
   await dropTables(runner, dropped);
-  // Last, because others who enqueue into the same lanes may have to wait from here on.
+  // Last, because from here on other enqueues into the same lanes may have to wait.
   await addStagedLanes(runner, sql, now);
   return {
     imported: total - skipped,
@@ -133,14 +133,14 @@ async function importRows(
   };
 }
 
-/** To learn at the end of a long import that a table cannot go would be late. */
+/** Checks before a long import whether the tables can be dropped. */
 async function tryToDrop(runner: Transaction, tables: readonly Table[]): Promise<void> {
   await runner.script("SAVEPOINT holdfast_drop");
   await dropTables(runner, tables);
   await runner.script("ROLLBACK TO SAVEPOINT holdfast_drop; RELEASE SAVEPOINT holdfast_drop");
 }
 
-/** Reads the whole old table, as it will be. */
+/** Reads the whole old table into the staging table, as jobs. */
 async function stage(
   runner: Transaction,
   sql: Sql,
@@ -150,7 +150,8 @@ async function stage(
   now: number,
 ): Promise<number> {
   await runner.script(stagingTable(sql));
-  // Policies must not hide rows that are lost with the table: with this off, PostgreSQL refuses instead.
+  // Policies must not hide rows, which would be lost with the table. With row_security off, PostgreSQL raises an error
+  // instead.
   await runner.script("SET LOCAL row_security = off; SAVEPOINT holdfast_read");
   try {
     const total = await checkRows(runner, plan, table, reading);
@@ -167,8 +168,8 @@ async function stage(
   }
 }
 
-/** Takes rows whose job is there already out of the staged ones. */
-async function leaveOutKnown(runner: Transaction, { s }: Sql): Promise<number> {
+/** Removes staged rows whose job already exists. */
+async function removeKnown(runner: Transaction, { s }: Sql): Promise<number> {
   const text = `WITH known AS (
       DELETE FROM ${STAGED} g WHERE EXISTS (SELECT 1 FROM ${s}.live j WHERE j.id = g.id)
         OR EXISTS (SELECT 1 FROM ${s}.archive j WHERE j.id = g.id) RETURNING 1
@@ -191,10 +192,10 @@ async function move(runner: Transaction, sql: Sql, onChunk: (done: number) => un
   }
 }
 
-/** One of each state first. */
+/** A few imported jobs, of as many states as possible. */
 async function readSamples(runner: Transaction, queries: QueryOperations): Promise<StoredJob[]> {
-  const text = `SELECT id::text FROM (SELECT id, seq, pg_catalog.row_number() OVER (PARTITION BY state ORDER BY seq) AS place FROM ${STAGED}) g
-    ORDER BY place, seq LIMIT ${SAMPLES}`;
+  const text = `SELECT id::text FROM (SELECT id, seq, pg_catalog.row_number() OVER (PARTITION BY state ORDER BY seq) AS n FROM ${STAGED}) g
+    ORDER BY n, seq LIMIT ${SAMPLES}`;
   const samples: StoredJob[] = [];
   for (const [id] of await runner.run(unnamed(text), [])) {
     const job = await queries.get(runner, id as string, {});

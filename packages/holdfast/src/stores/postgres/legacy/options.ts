@@ -16,38 +16,40 @@ import type { StoredJob } from "../../../store.js";
 import { readTableName, type TableName } from "./table.js";
 
 /**
- * Which column of the old table holds what. Only `id` and `status` must be there. Columns are names, never SQL.
+ * The column of the old table for each field. Only `id` and `status` are required. Columns are names, never SQL.
  *
- * Times may be timestamps, dates, text that PostgreSQL reads as a time, or numbers (seconds or milliseconds since 1970,
- * told apart by their size); those without a zone are taken for UTC.
+ * Times may be timestamps, dates, strings that PostgreSQL can parse as a time, or numbers (seconds or milliseconds
+ * since 1970, distinguished by their size). Times without a zone are UTC.
  */
 export interface LegacyMap {
   /**
-   * A UUID is kept. Any other id becomes a UUID made of the table's name and itself, always the same, and the job gets
-   * the tag `legacy:<old id>` to find it by.
+   * UUIDs stay the same. Any other id is mapped to a UUID, always the same one, computed from the table's name and the
+   * id. The job then gets the tag `legacy:<old id>`.
    */
   id: string;
   status: string;
   user?: string;
   /**
-   * A column with JSON that is the whole input; or the columns that make it up, as a list or by the name each has in
+   * A column with JSON that is the whole input; or the columns that it is built from, as an array or by their names in
    * the input. Default: `{}`.
    */
   input?: string | readonly string[] | Readonly<Record<string, string>>;
-  /** A column with a JSON object whose fields become fields of the input, over those that `input` gives. NULL adds nothing. */
+  /**
+   * A column with a JSON object whose fields are merged into the input and override those of `input`. NULL adds nothing.
+   */
   inputMerge?: string;
-  /** As `input`; kept with completed jobs. */
+  /** Like `input`; stored with completed jobs only. */
   output?: string | readonly string[] | Readonly<Record<string, string>>;
   error?: string;
   queue?: string;
   priority?: string;
-  /** Attempts made so far. Or `retries`, which does not count the first. */
+  /** Attempts so far. Or use `retries`, which does not count the first attempt. */
   attempt?: string;
   retries?: string;
-  /** Attempts in all. Or `maxRetries`, which does not count the first. */
+  /** Maximum attempts. Or use `maxRetries`, which does not count the first attempt. */
   maxAttempts?: string;
   maxRetries?: string;
-  /** When a waiting job may run. Default: when it was made. */
+  /** When a waiting job may run. Default: its creation time. */
   runAt?: string;
   expiresAt?: string;
   createdAt?: string;
@@ -57,51 +59,51 @@ export interface LegacyMap {
   finishedAt?: string;
 }
 
-/** What `importLegacy` takes. */
+/** Options of `importLegacy`. */
 export interface LegacyImportOptions {
-  /** The old table, as `"table"` or `"schema.table"`, spelt as PostgreSQL has it. */
+  /** The old table, as `"table"` or `"schema.table"`. Case-sensitive. */
   table: string;
-  /** The type that its rows become jobs of. */
+  /** The type of the imported jobs. */
   type: string;
   map: LegacyMap;
   /**
-   * What the old table's words for a job's state mean, over the usual ones. `failed` is taken for given up (`"dead"`);
-   * say `{ failed: "failed" }` where it means that the job waits for its retry.
+   * States for the statuses of the old table, in addition to the common ones. By default `failed` means `"dead"`;
+   * use `{ failed: "failed" }` if such rows wait for a retry.
    */
   statuses?: Readonly<Record<string, State>>;
-  /** For rows that no column tells otherwise. Default `"default"`. */
+  /** For rows without a value in the mapped column. Default `"default"`. */
   queue?: string;
-  /** For rows that no column tells otherwise. Default 0. */
+  /** For rows without a value in the mapped column. Default 0. */
   priority?: number;
-  /** For rows that no column tells otherwise. Default 4, or more for a live job that has used as many. */
+  /** For rows without a value in the mapped column. Default 4, or more for a live job that has already used them. */
   maxAttempts?: number;
-  /** Words to find the imported jobs by. */
+  /** Tags of the imported jobs. */
   tags?: readonly string[];
-  /** Tables to drop in the same transaction: `true` for the old table alone, or exactly those of a list. */
+  /** Tables to drop in the same transaction: `true` for the old table, or an array of tables. */
   drop?: boolean | readonly string[];
-  /** Does everything, locks included, and then takes all of it back: the answer tells what would become of it. */
+  /** Does the whole import, including the locks, and rolls it back. The result shows what the import would do. */
   dryRun?: boolean;
-  /** Called now and then, and waited for. What it throws or rejects with ends the import and undoes it. */
+  /** Called repeatedly, and awaited. If it throws or rejects, the import is rolled back. */
   onProgress?: (progress: LegacyProgress) => unknown;
 }
 
-/** How far an import has come, in rows of the old table. */
+/** The progress of an import, in rows of the old table. */
 export interface LegacyProgress {
   done: number;
   total: number;
 }
 
-/** What became of an old table. */
+/** The result of an import. */
 export interface LegacyImport {
   /** Rows that became jobs. */
   imported: number;
-  /** Rows whose job was there already. */
+  /** Rows whose job already existed. */
   skipped: number;
-  /** The imported jobs by their state. */
+  /** The imported jobs by state. */
   byState: Record<State, number>;
-  /** Tables dropped, as `schema.table`. */
+  /** The dropped tables, as `schema.table`. */
   dropped: string[];
-  /** Up to five of the imported jobs, of as many states as there are. */
+  /** Up to five of the imported jobs, of as many states as possible. */
   samples: StoredJob[];
   /** Nothing was changed. */
   dryRun: boolean;
@@ -124,7 +126,9 @@ export interface ImportPlan {
   onProgress: (progress: LegacyProgress) => unknown;
 }
 
-/** What queues in use call the states. `failed` and `error` without more are the end of a job, not a wait for its retry. */
+/**
+ * What queues in use call the states. `failed` and `error` without more are the end of a job, not a wait for its retry.
+ */
 const WORDS: Readonly<Record<State, readonly string[]>> = {
   pending: ["pending", "queued", "waiting", "scheduled", "delayed", "new", "ready"],
   claimed: ["claimed", "reserved", "locked"],
@@ -175,9 +179,9 @@ export function readImportOptions(options: LegacyImportOptions): ImportPlan {
   refuseUnknown(options, OPTIONS, "importLegacy");
   const { table, type, map, drop = false, dryRun = false, onProgress = () => {} } = options;
   readMap(map);
-  if (typeof dryRun !== "boolean") throw new InvalidOptionError("dryRun", `${show(dryRun)} is neither true nor false`);
+  if (typeof dryRun !== "boolean") throw new InvalidOptionError("dryRun", `${show(dryRun)} must be true or false`);
   if (typeof onProgress !== "function")
-    throw new InvalidOptionError("onProgress", `${show(onProgress)} is not a function`);
+    throw new InvalidOptionError("onProgress", `${show(onProgress)} must be a function`);
   const name = readTableName(table, "table");
   return {
     table: name,
@@ -205,7 +209,7 @@ function readMap(map: LegacyMap): void {
     ["maxAttempts", "maxRetries"],
   ] as const) {
     if (map[one] !== undefined && map[other] !== undefined) {
-      throw new InvalidOptionError(`map.${other}`, `says the same as map.${one}; give one of them`);
+      throw new InvalidOptionError(`map.${other}`, `cannot be combined with map.${one}`);
     }
   }
 }
@@ -217,7 +221,7 @@ function readWords(given: Readonly<Record<string, State>>): ReadonlyMap<string, 
     if (!isState(state)) {
       throw new InvalidOptionError(
         `statuses.${word}`,
-        `${show(state)} is no state; use one of ${STATE_NAMES.join(", ")}`,
+        `${show(state)} is not a state; use one of ${STATE_NAMES.join(", ")}`,
       );
     }
     words.set(word.trim().toLowerCase(), state);
@@ -227,6 +231,7 @@ function readWords(given: Readonly<Record<string, State>>): ReadonlyMap<string, 
 
 function readDrop(drop: false | readonly string[]): TableName[] {
   if (drop === false) return [];
-  if (!Array.isArray(drop)) throw new InvalidOptionError("drop", `${show(drop)} is neither true nor a list of tables`);
+  if (!Array.isArray(drop))
+    throw new InvalidOptionError("drop", `${show(drop)} must be true, false or an array of tables`);
   return drop.map((each, at) => readTableName(each, `drop.${at}`));
 }

@@ -5,7 +5,7 @@ import { rowsOf, type Sql } from "../connection/sql.js";
 import type { Reading } from "./columns.js";
 import type { Table } from "./table.js";
 
-/** Where the jobs to be are kept until they are moved, chunk by chunk. Gone with the transaction. */
+/** The staging table for the jobs, which are then moved in chunks. Dropped at the end of the transaction. */
 export const STAGED = "pg_temp.holdfast_legacy";
 
 const list = (states: readonly string[]): string => `(${states.map((state) => `'${state}'`).join(", ")})`;
@@ -19,8 +19,8 @@ export function stagingTable({ s }: Sql): string {
   return `CREATE TEMP TABLE holdfast_legacy (LIKE ${s}.archive, due_at bigint) ON COMMIT DROP`;
 }
 
-/** A value that is given with the statement, by its place among the values. */
-export const PLACES = {
+/** The placeholders of the values. */
+export const PLACEHOLDERS = {
   now: "$1",
   words: "$2",
   states: "$3",
@@ -32,12 +32,12 @@ export const PLACES = {
 };
 
 /**
- * Writes the old rows as jobs, oldest first. What the old table does not tell is made up as little as possible: a job was
- * made at its first known time, changed last at its latest, and its attempts are as many as its state needs.
+ * Writes the old rows as jobs, oldest first. Missing values are derived: a job was created at its earliest known time,
+ * last updated at its latest, and has as many attempts as its state requires.
  */
 export function stageRows(sql: Sql, table: Table, { sql: read }: Reading): string {
   const raw = Object.entries(read).map(([field, part]) => `${part} AS "${field}"`);
-  const { now, words, states, type, queue, priority, max, tags } = PLACES;
+  const { now, words, states, type, queue, priority, max, tags } = PLACEHOLDERS;
   const used = `CASE WHEN r."retries" IS NULL THEN r."attempt"
       WHEN m.state IN ${WAITING} OR m.state = 'cancelled' THEN r."retries" ELSE r."retries" + 1 END`;
   const atLeast = `CASE WHEN m.state = 'pending' THEN 0 WHEN m.state = 'cancelled' THEN (r."startedAt" IS NOT NULL)::integer ELSE 1 END`;
@@ -55,7 +55,7 @@ export function stageRows(sql: Sql, table: Table, { sql: read }: Reading): strin
     max_attempts: "o.max_attempts",
     losses: "0",
     releases: "0",
-    // As if each attempt had been a claim.
+    // One claim per attempt.
     fence: "least(o.attempt, o.max_attempts)",
     run_at: "o.run_at",
     expires_at: `o."expiresAt"`,
@@ -71,7 +71,7 @@ export function stageRows(sql: Sql, table: Table, { sql: read }: Reading): strin
   return `INSERT INTO ${STAGED} (${COMMON.join(", ")}, output, finished_at, due_at)
     SELECT ${COMMON.map((column) => values[column] ?? "NULL").join(", ")},
       CASE WHEN o.state = 'completed' THEN o."output" END, o.finished_at,
-      -- A lease that has run out: whoever claims next finds it lost.
+      -- An expired lease: the next claim treats it as lost.
       CASE WHEN o.state IN ${LEASED} THEN ${now}::bigint ELSE o.run_at END
     FROM (
       SELECT r."user", r."output", r."error", r."expiresAt", r."claimedAt", r."startedAt",
@@ -95,14 +95,16 @@ export function stageRows(sql: Sql, table: Table, { sql: read }: Reading): strin
     ) o`;
 }
 
-/** A UUID (version 8) of table and old id: the same whenever and wherever it is made. */
+/** A UUID (version 8) computed from the table and the old id: always the same. */
 function idOf({ title }: Table, id: string): string {
   const name = `'${title.replaceAll("'", "''")}:'`;
   const hash = `pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(${name} || ${id}, 'UTF8')), 'hex')`;
   return `overlay(overlay(pg_catalog.left(${hash}, 32) PLACING '8' FROM 13) PLACING '8' FROM 17)::uuid`;
 }
 
-/** Moves the staged rows after a place into the tables of live and of finished jobs; answers how many, and how far. */
+/**
+ * Moves staged rows after a position into the tables of live and finished jobs. Returns how many, and the last position.
+ */
 export function moveRows({ s }: Sql): string {
   const values = COMMON.map((column) =>
     column === "input" ? `CASE WHEN input_bytes <= ${LIMITS.inlineInputBytes} THEN input END` : column,
@@ -117,10 +119,13 @@ export function moveRows({ s }: Sql): string {
     SELECT pg_catalog.count(*)::integer, pg_catalog.max(seq)::text FROM part`;
 }
 
-/** Counts the staged rows in, by queue and state. They did not end just now, so the pace of the last minute stays. */
+/**
+ * Adds the staged rows to the counters. They did not finish just now, so they do not count as throughput of the last
+ * minute.
+ */
 export function countRows({ s }: Sql): string {
-  return `WITH counted AS (
+  return `WITH deltas AS (
       INSERT INTO ${s}.deltas (at, queue, type, state, n, ended, first_seq, last_seq, oldest, newest)
       SELECT $1::bigint, queue, type, state, pg_catalog.count(*), false, pg_catalog.min(seq), pg_catalog.max(seq), pg_catalog.min(created_at), pg_catalog.max(created_at) FROM ${STAGED} GROUP BY queue, type, state RETURNING state, n
-    ) SELECT state, pg_catalog.sum(n)::integer FROM counted GROUP BY state`;
+    ) SELECT state, pg_catalog.sum(n)::integer FROM deltas GROUP BY state`;
 }

@@ -3,7 +3,7 @@ import { show } from "../../../options.js";
 import { type Transaction, unnamed } from "../connection/db.js";
 import { sqlState } from "../connection/errors.js";
 
-/** A table as the caller names it. `field` is the option that did. */
+/** A table as the caller named it, in the option `field`. */
 export interface TableName {
   schema: string | null;
   name: string;
@@ -22,9 +22,9 @@ export interface Table {
 
 export interface Column {
   name: string;
-  /** The type's name, that beneath a domain. */
+  /** The name of the type; of a domain, its base type. */
   type: string;
-  /** PostgreSQL's letter for the kind of type: D for times, N for numbers, S for texts, … */
+  /** PostgreSQL's letter for the category of the type: D for times, N for numbers, S for strings, … */
   category: string;
 }
 
@@ -36,11 +36,11 @@ export function readTableName(value: unknown, field: string): TableName {
   const parts = typeof value === "string" ? value.split(".") : [];
   const name = parts.at(-1) ?? "";
   const isPlain = parts.length <= 2 && parts.every((part) => part !== "" && !part.includes("\0"));
-  if (name === "" || !isPlain) throw new InvalidOptionError(field, `${show(value)} is not "table" or "schema.table"`);
+  if (name === "" || !isPlain) throw new InvalidOptionError(field, `${show(value)} must be "table" or "schema.table"`);
   return { schema: parts.length === 2 ? (parts[0] as string) : null, name, field };
 }
 
-/** Finds a table, and refuses what is none, or is one of Holdfast's own. */
+/** Finds a table. Throws if it is not a table, or is one of Holdfast's own. */
 export async function findTable(
   runner: Transaction,
   { schema, name, field }: TableName,
@@ -51,7 +51,7 @@ export async function findTable(
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = pg_catalog.to_regclass($1)`;
   const [row] = await runner.run(unnamed(text), [asked]);
   if (row === undefined) {
-    throw new InvalidOptionError(field, `there is no table ${asked}; was it imported and dropped before?`);
+    throw new InvalidOptionError(field, `the table ${asked} does not exist; was it imported and dropped before?`);
   }
   const [oid, inSchema, found, kind] = row as [string, string, string, string];
   const title = `${inSchema}.${found}`;
@@ -69,12 +69,12 @@ export async function columnsOf(runner: Transaction, { oid }: Table): Promise<Re
 }
 
 /**
- * Keeps everyone else from writing, and from reading too where the table is to go: a lock that is raised later can meet
- * a reader who wants to write, and then both wait for each other.
+ * Locks out other writers, and readers too if the table will be dropped: upgrading the lock later could deadlock with a
+ * reader that wants to write.
  */
 export async function lockTables(runner: Transaction, table: Table, drop: readonly Table[]): Promise<void> {
-  const goes = drop.some(({ oid }) => oid === table.oid);
-  const modes = new Map([[table.quoted, goes ? "ACCESS EXCLUSIVE" : "SHARE ROW EXCLUSIVE"]]);
+  const willDrop = drop.some(({ oid }) => oid === table.oid);
+  const modes = new Map([[table.quoted, willDrop ? "ACCESS EXCLUSIVE" : "SHARE ROW EXCLUSIVE"]]);
   for (const { quoted } of drop) modes.set(quoted, "ACCESS EXCLUSIVE");
   for (const [quoted, mode] of modes) {
     try {
@@ -82,17 +82,17 @@ export async function lockTables(runner: Transaction, table: Table, drop: readon
     } catch (error) {
       if (sqlState(error) !== "55P03") throw error;
       throw new StoreUnavailableError(
-        `${quoted} is in use, and its lock was not given within ${LOCK_WAIT}; stop what works on it and import again`,
+        `timed out after ${LOCK_WAIT} waiting for a lock on ${quoted}; stop the programs that use it and retry`,
         error,
       );
     }
   }
 }
 
-/** How long an import waits for others to let go of a table. */
+/** How long an import waits for locks. */
 export const LOCK_WAIT = "10s";
 
-/** Drops tables that nothing else needs, and says what does otherwise. */
+/** Drops tables. Throws if other objects depend on them. */
 export async function dropTables(runner: Transaction, tables: readonly Table[]): Promise<void> {
   if (tables.length === 0) return;
   try {
@@ -102,7 +102,7 @@ export async function dropTables(runner: Transaction, tables: readonly Table[]):
     if (sqlState(error) !== "2BP01") throw error;
     throw new InvalidOptionError(
       "drop",
-      `something else still needs what is to be dropped (${detail === "" ? message : detail.replaceAll("\n", "; ")}); drop that first, or leave the table out`,
+      `other objects depend on a table to be dropped (${detail === "" ? message : detail.replaceAll("\n", "; ")}); drop those first, or do not drop the table`,
     );
   }
 }

@@ -1,8 +1,8 @@
 import type { Clock, Timer } from "../../../clock.js";
 import type { Hint } from "../../../store.js";
-import { Heard } from "./hint-filter.js";
+import { HintFilter } from "./hint-filter.js";
 
-/** A connection that hears notifications, as far as it is used here. */
+/** The part of a `pg` client that listening uses. */
 export interface PgListener {
   query(config: { text: string }): Promise<unknown>;
   on(event: "notification", listener: (message: { payload?: string | undefined }) => void): unknown;
@@ -12,22 +12,24 @@ export interface PgListener {
 
 export interface ListenerSettings {
   connect(): Promise<PgListener>;
-  /** Says something on the channel, by another connection. */
-  say(payload: string): Promise<unknown>;
+  /** Sends a notification on the channel, by another connection. */
+  notify(payload: string): Promise<unknown>;
   channel: string;
-  /** Who we are: what we said ourselves is no news. */
+  /** The sender of this process, whose notifications are ignored. */
   self: string;
   clock: Clock;
   onHints(hints: Hint[]): void;
-  /** A connection answers and yet hears nothing. Told once. */
-  onDeaf(): void;
+  /** A connection responds to queries but receives no notifications. Called once. */
+  onSilence(): void;
 }
 
 const CHECK_MS = 30_000;
-const ANSWER_MS = 5_000;
+const RESPONSE_MS = 5_000;
 const RECONNECT_MS = 1_000;
 
-/** Keeps one connection listening, and replaces it when it is gone. Only hints are at stake: polling is the truth. */
+/**
+ * Keeps one connection listening, and replaces it when it is lost. Notifications are only hints: polling finds everything.
+ */
 export class Listener {
   readonly #settings: ListenerSettings;
   #listening: Listening | null = null;
@@ -47,31 +49,31 @@ export class Listener {
   }
 }
 
-/** From one start to its stop. */
+/** One start of the listener, until it stops. */
 class Listening {
   readonly #settings: ListenerSettings;
   readonly #echo: string;
-  readonly #heard: Heard;
+  readonly #filter: HintFilter;
   #active = true;
   #connection: PgListener | null = null;
-  #answered = false;
-  #saidDeaf = false;
+  #responded = false;
+  #wasSilent = false;
   #timer: Timer | null = null;
 
   constructor(settings: ListenerSettings) {
     this.#settings = settings;
     this.#echo = `${settings.self} echo`;
-    this.#heard = new Heard(settings.self, (hints) => settings.onHints(hints));
+    this.#filter = new HintFilter(settings.self, (hints) => settings.onHints(hints));
     void this.#open();
   }
 
   async stop(): Promise<void> {
     this.#active = false;
     this.#timer?.cancel();
-    this.#heard.stop();
+    this.#filter.stop();
     const connection = this.#connection;
     this.#connection = null;
-    if (connection !== null) await goodbye(connection);
+    if (connection !== null) await disconnect(connection);
   }
 
   async #open(): Promise<void> {
@@ -84,71 +86,73 @@ class Listening {
     }
     connection.on("error", () => this.#lost(connection));
     connection.on("end", () => this.#lost(connection));
-    connection.on("notification", ({ payload = "" }) => this.#hear(connection, payload));
-    if (!this.#active) return goodbye(connection);
+    connection.on("notification", ({ payload = "" }) => this.#receive(connection, payload));
+    if (!this.#active) return disconnect(connection);
     this.#connection = connection;
-    const listens = await this.#ask(connection, () => connection.query({ text: `LISTEN "${this.#settings.channel}"` }));
+    const listens = await this.#withTimeout(connection, () =>
+      connection.query({ text: `LISTEN "${this.#settings.channel}"` }),
+    );
     if (!listens) return;
-    // Whatever was said while nobody listened.
+    // Notifications may have been missed before LISTEN.
     this.#settings.onHints([{ kind: "work", inMs: 0 }, { kind: "finished" }, { kind: "schedules" }]);
     await this.#check(connection);
   }
 
   /**
-   * An answer proves that the connection was not cut without a word. Hearing what we say elsewhere proves that there is
-   * no pooler in between which hears in our place: what is said on the same connection would come back even so.
+   * A response proves that the connection is not cut. Receiving a notification that another connection sent proves that
+   * no pooler in between receives them instead; one from the same connection would arrive even then.
    */
   async #check(connection: PgListener): Promise<void> {
-    await this.#ask(connection, async () => {
+    await this.#withTimeout(connection, async () => {
       await connection.query({ text: "SELECT 1" });
-      await this.#settings.say(this.#echo);
+      await this.#settings.notify(this.#echo);
     });
   }
 
-  /** Asks, and gives the connection up if that comes to nothing in time. False: it is given up. */
-  async #ask(connection: PgListener, question: () => Promise<unknown>): Promise<boolean> {
-    this.#answered = false;
-    this.#after(ANSWER_MS, () => (this.#answered ? this.#deaf(connection) : this.#lost(connection)));
+  /** Runs a query, and replaces the connection if there is no response in time. False: it was replaced. */
+  async #withTimeout(connection: PgListener, query: () => Promise<unknown>): Promise<boolean> {
+    this.#responded = false;
+    this.#after(RESPONSE_MS, () => (this.#responded ? this.#silent(connection) : this.#lost(connection)));
     try {
-      await question();
+      await query();
     } catch {
       this.#lost(connection);
     }
-    this.#answered = true;
+    this.#responded = true;
     return this.#connection === connection;
   }
 
-  #hear(connection: PgListener, payload: string): void {
+  #receive(connection: PgListener, payload: string): void {
     if (this.#connection !== connection) return;
     if (payload === this.#echo) this.#after(CHECK_MS, () => this.#check(connection));
-    else this.#heard.hear(payload);
+    else this.#filter.receive(payload);
   }
 
   #lost(connection: PgListener): void {
-    this.#giveUp(connection, RECONNECT_MS);
+    this.#replace(connection, RECONNECT_MS);
   }
 
-  #deaf(connection: PgListener): void {
-    if (!this.#saidDeaf) this.#settings.onDeaf();
-    this.#saidDeaf = true;
-    // The next one would hear no more than this one, unless someone mends it.
-    this.#giveUp(connection, CHECK_MS);
+  #silent(connection: PgListener): void {
+    if (!this.#wasSilent) this.#settings.onSilence();
+    this.#wasSilent = true;
+    // A new connection will be silent too, until the configuration changes.
+    this.#replace(connection, CHECK_MS);
   }
 
-  #giveUp(connection: PgListener, againInMs: number): void {
+  #replace(connection: PgListener, retryInMs: number): void {
     if (this.#connection !== connection) return;
     this.#connection = null;
-    void goodbye(connection);
-    this.#after(againInMs, () => this.#open());
+    void disconnect(connection);
+    this.#after(retryInMs, () => this.#open());
   }
 
-  /** One thing at a time is waited for. */
+  /** Replaces the current timer. */
   #after(ms: number, then: () => unknown): void {
     this.#timer?.cancel();
     if (this.#active) this.#timer = this.#settings.clock.after(ms, () => void then(), { background: true });
   }
 }
 
-async function goodbye(connection: PgListener): Promise<void> {
+async function disconnect(connection: PgListener): Promise<void> {
   await Promise.resolve(connection.end()).catch(() => {});
 }

@@ -2,10 +2,10 @@ import type { Hint } from "../../../store.js";
 import type { Db, Runner, Statement } from "../connection/db.js";
 import { qualify } from "../connection/qualify.js";
 
-// NOTIFY takes a lock over the whole database at commit. So one notification stands for all of its kind until the next.
+// NOTIFY takes a lock on the whole database at commit. So notifications of one kind are sent at most this often.
 const WORK_MS = 10;
 const OTHER_MS = 50;
-// How long a worker of our own has to take what was enqueued here before others hear of it.
+// How long a worker of this process has to claim jobs that were enqueued here, before other processes are notified.
 const OFFER_MS = 5;
 
 export const NOTIFY: Statement = {
@@ -13,13 +13,13 @@ export const NOTIFY: Statement = {
   text: qualify("SELECT pg_catalog.pg_notify($1, $2)::text AS done"),
 };
 
-/** Tells other processes what may interest them, now and then and never twice the same. */
+/** Sends hints to other processes, limited in rate and without duplicates. */
 export class Notifier {
   readonly #db: Db;
   readonly #channel: string;
   readonly #self: string;
-  readonly #waiting = new Map<string, NodeJS.Timeout>();
-  readonly #again = new Map<string, Hint>();
+  readonly #paused = new Map<string, NodeJS.Timeout>();
+  readonly #pending = new Map<string, Hint>();
   readonly #sending = new Set<Promise<unknown>>();
   #offer: NodeJS.Timeout | null = null;
   #offeredAt = 0;
@@ -31,27 +31,27 @@ export class Notifier {
   }
 
   /**
-   * Work that a worker of this process is about to look for: others hear of it only if that one does not look, or leaves
-   * some of it.
+   * Announces jobs to a worker of this process first: others are notified only if it does not claim, or leaves some of
+   * them.
    */
   offer(): void {
     this.#offeredAt = performance.now();
     this.#offer ??= setTimeout(() => this.#sendOffer(), OFFER_MS).unref();
   }
 
-  /** A claim of this process. `takesAll` says of its answer whether it took everything that was due. */
-  async whileClaiming<Answer>(claim: () => Promise<Answer>, takesAll: (answer: Answer) => boolean): Promise<Answer> {
-    const begun = performance.now();
-    const isLooking = this.#offer !== null && begun > this.#offeredAt;
-    if (isLooking) clearTimeout(this.#offer ?? undefined);
+  /** Runs a claim of this process. `takesAll`: whether its result contains all due jobs. */
+  async whileClaiming<Result>(claim: () => Promise<Result>, takesAll: (result: Result) => boolean): Promise<Result> {
+    const startedAt = performance.now();
+    const tookOffer = this.#offer !== null && startedAt > this.#offeredAt;
+    if (tookOffer) clearTimeout(this.#offer ?? undefined);
     let all = false;
     try {
-      const answer = await claim();
-      all = takesAll(answer);
-      return answer;
+      const result = await claim();
+      all = takesAll(result);
+      return result;
     } finally {
-      if (isLooking && all && begun > this.#offeredAt) this.#offer = null;
-      else if (isLooking) this.#sendOffer();
+      if (tookOffer && all && startedAt > this.#offeredAt) this.#offer = null;
+      else if (tookOffer) this.#sendOffer();
     }
   }
 
@@ -63,47 +63,48 @@ export class Notifier {
   }
 
   send(hint: Hint): void {
-    // What is due later is found by whoever looks for it; a notification now would only wake them for nothing.
+    // Workers poll for jobs that are due later; a notification now would wake them for nothing.
     if (hint.kind === "work" && hint.inMs > 0) return;
     if (hint.kind === "cancel") {
-      this.#say(hint);
+      this.#notify(hint);
       return;
     }
-    if (this.#waiting.has(hint.kind)) {
-      this.#again.set(hint.kind, hint);
+    if (this.#paused.has(hint.kind)) {
+      this.#pending.set(hint.kind, hint);
       return;
     }
-    this.#say(hint);
-    this.#rest(hint);
+    this.#notify(hint);
+    this.#pause(hint);
   }
 
-  #rest(hint: Hint): void {
+  #pause(hint: Hint): void {
     const timer = setTimeout(
       () => {
-        this.#waiting.delete(hint.kind);
-        if (this.#again.delete(hint.kind)) this.send(hint);
+        this.#paused.delete(hint.kind);
+        if (this.#pending.delete(hint.kind)) this.send(hint);
       },
       hint.kind === "work" ? WORK_MS : OTHER_MS,
     );
     timer.unref();
-    this.#waiting.set(hint.kind, timer);
+    this.#paused.set(hint.kind, timer);
   }
 
   /**
-   * Inside a transaction of the caller's, so that it is heard when that commits and not before. By this process too,
-   * which does not know when that is: so it is not signed.
+   * Inside the caller's transaction, so that it is delivered at commit. This process does not know when that is, so the
+   * notification has no sender, and this process receives it too.
    */
   async sendIn(runner: Runner, hint: Hint): Promise<void> {
     await runner.run(NOTIFY, this.#values(hint, "-"));
   }
 
   #values(hint: Hint, from: string): string[] {
-    const rest = hint.kind === "cancel" ? ` ${hint.ids.slice(0, 100).join(",")}` : "";
-    return [this.#channel, `${from} ${hint.kind}${rest}`];
+    const ids = hint.kind === "cancel" ? ` ${hint.ids.slice(0, 100).join(",")}` : "";
+    return [this.#channel, `${from} ${hint.kind}${ids}`];
   }
 
-  #say(hint: Hint): void {
-    // Only a hint is lost if it fails; polling finds out. A claim of our own that the same hint leads to goes first.
+  #notify(hint: Hint): void {
+    // If it fails, only a hint is lost: polling finds the jobs. It waits for the next turn of the event loop, so that a
+    // claim of this process goes first.
     const sent = new Promise((resolve) => setImmediate(resolve))
       .then(() => this.#db.run(NOTIFY, this.#values(hint, this.#self)))
       .catch(() => {});
@@ -113,11 +114,11 @@ export class Notifier {
 
   async stop(): Promise<void> {
     this.#sendOffer();
-    for (const timer of this.#waiting.values()) clearTimeout(timer);
-    this.#waiting.clear();
-    // What gathered meanwhile is said now: nobody is left to say it later.
-    for (const hint of this.#again.values()) this.#say(hint);
-    this.#again.clear();
+    for (const timer of this.#paused.values()) clearTimeout(timer);
+    this.#paused.clear();
+    // Pending hints are sent now.
+    for (const hint of this.#pending.values()) this.#notify(hint);
+    this.#pending.clear();
     await Promise.all(this.#sending);
   }
 }

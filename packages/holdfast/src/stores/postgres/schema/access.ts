@@ -4,7 +4,7 @@ import { type Db, unnamed } from "../connection/db.js";
 import type { Access, SchemaSettings } from "./schema.js";
 
 /**
- * Who may do what: roles for programs, and row-level security by which users see their own jobs and nobody else's.
+ * Roles for programs, and row-level security that shows users only their own jobs.
  *
  * ```ts
  * postgres(url, { access: { userRoles: ["authenticated"], identity: "supabase" }, userType: "uuid" });
@@ -12,25 +12,25 @@ import type { Access, SchemaSettings } from "./schema.js";
  */
 export interface AccessOptions {
   /**
-   * Roles that users' own queries run as; they must exist. They may read the view `jobs` and what it shows, as far as it is
-   * theirs, and nothing else. Default none.
+   * Roles that users' own queries run as. They must exist. They may read that user's rows of the views `jobs` and
+   * `job_records` and of the tables behind them, and nothing else. Default none.
    */
   userRoles?: readonly string[];
   /**
-   * How the database knows which user asks: by Supabase's `auth.uid()`, or by a setting that your program makes for each
-   * transaction (`SELECT set_config('holdfast.user_id', $1, true)`). Without a user nothing is shown. Default
+   * How the database identifies the current user: by Supabase's `auth.uid()`, or by a setting that your program sets in
+   * each transaction (`SELECT set_config('holdfast.user_id', $1, true)`). Without a user no rows are visible. Default
    * `{ setting: "holdfast.user_id" }`.
    */
   identity?: "supabase" | { setting: string };
-  /** Names of the roles to be granted to what your programs log in as. They are made if missing. */
+  /** Names of the roles to grant to your programs' logins. They are created if missing. */
   roles?: AccessRoles;
 }
 
-/** Roles without a login; each may do all that the one before it may. */
+/** Roles without login. Each has all privileges of the previous one. */
 export interface AccessRoles {
   /**
-   * Adds jobs, for any user, and replaces those that wait, by their unique key. By functions: it has no rights on the tables
-   * of jobs. Default `<schema>_enqueue`.
+   * Enqueues jobs for any user, and replaces waiting ones by their unique key. It uses functions and has no privileges
+   * on the tables of jobs. Default `<schema>_enqueue`.
    */
   enqueue?: string;
   /** Runs workers, schedules and maintenance. Default `<schema>_work`. */
@@ -48,7 +48,7 @@ export function readAccess(given: AccessOptions | undefined, schema: string): Ac
   refuseUnknownIn(given, ACCESS_FIELDS, "access");
   const { userRoles = [], identity = { setting: "holdfast.user_id" }, roles = {} } = given;
   refuseUnknownIn(roles, ROLE_FIELDS, "access.roles");
-  if (!Array.isArray(userRoles)) throw new InvalidOptionError("access.userRoles", "must be a list of names of roles");
+  if (!Array.isArray(userRoles)) throw new InvalidOptionError("access.userRoles", "must be an array of role names");
   return {
     userRoles: userRoles.map((name) => readRole(name, "access.userRoles")),
     setting: readIdentity(identity),
@@ -58,14 +58,14 @@ export function readAccess(given: AccessOptions | undefined, schema: string): Ac
   };
 }
 
-/** The name of the setting; `null` where Supabase knows. */
+/** The name of the setting; `null` for Supabase. */
 function readIdentity(identity: Exclude<AccessOptions["identity"], undefined>): string | null {
   if (identity === "supabase") return null;
   refuseUnknownIn(identity, IDENTITY_FIELDS, "access.identity");
   if (!/^[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)+$/.test(identity.setting)) {
     throw new InvalidOptionError(
       "access.identity.setting",
-      `${show(identity.setting)} is not a name such as "app.user_id"`,
+      `${show(identity.setting)} must be a setting name with a dot, such as "app.user_id"`,
     );
   }
   return identity.setting;
@@ -73,12 +73,12 @@ function readIdentity(identity: Exclude<AccessOptions["identity"], undefined>): 
 
 function readRole(name: unknown, field: string): string {
   if (typeof name !== "string" || !/^[A-Za-z_][A-Za-z0-9_$-]{0,62}$/.test(name)) {
-    throw new InvalidOptionError(field, `${show(name)} is not the name of a role`);
+    throw new InvalidOptionError(field, `${show(name)} is not a valid role name`);
   }
   return `"${name}"`;
 }
 
-/** Says what is missing before PostgreSQL does, in words of the options. */
+/** Checks roles and functions before PostgreSQL does, so that errors name the option. */
 export async function refuseAccess(db: Db, { access }: SchemaSettings): Promise<void> {
   if (access === null) return;
   const names = access.userRoles.map((role) => role.slice(1, -1));
@@ -87,12 +87,15 @@ export async function refuseAccess(db: Db, { access }: SchemaSettings): Promise<
   const [row] = await db.run(unnamed(text), [names]);
   const [hasUid, missing] = (row ?? [false, null]) as [boolean, string | null];
   if (missing !== null) {
-    throw new InvalidOptionError("access.userRoles", `there is no role ${show(missing)}; create it, or leave it out`);
+    throw new InvalidOptionError(
+      "access.userRoles",
+      `the role ${show(missing)} does not exist; create it or remove it here`,
+    );
   }
   if (access.setting === null && !hasUid) {
     throw new InvalidOptionError(
       "access.identity",
-      'is "supabase", but there is no function auth.uid(); name a setting instead',
+      'is "supabase", but the function auth.uid() does not exist; use { setting } instead',
     );
   }
 }

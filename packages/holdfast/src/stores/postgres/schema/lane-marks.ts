@@ -1,6 +1,6 @@
 import type { Migration } from "./schema.js";
 
-/** Each write to `deltas` carries its transaction's id, and those that bring new jobs are found by it; see live-lanes.ts. */
+/** Rows of `deltas` get the id of their transaction, so that claims find the ones of new jobs; see live-lanes.ts. */
 export const LANE_MARKS: Migration = {
   version: 4,
   name: "marks of new jobs",

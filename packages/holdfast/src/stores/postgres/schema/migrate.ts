@@ -12,18 +12,18 @@ import {
   block,
   LOCK_WAITS,
   MIGRATION_LOCK,
-  undone,
+  undoStep,
   type LockWaits,
-  type Standing,
+  type SchemaState,
   type Step,
 } from "./migration-steps.js";
 import { refuseUsers } from "./users.js";
 
-/** How stubborn a migration is where others hold the locks it needs. */
+/** How long a migration tries when other sessions hold the locks it needs. */
 export interface Patience {
   waits: LockWaits;
   tries: number;
-  /** Gives the workers that waited behind us their turn. */
+  /** Lets the workers proceed that waited behind the lock request. */
   pause(attempt: number): Promise<void>;
 }
 
@@ -38,43 +38,43 @@ export interface MigrateOptions {
   patience?: Patience;
 }
 
-/** Applies what is missing, one step a transaction, one process at a time. */
+/** Applies the pending steps, each in its own transaction, in one process at a time. */
 export async function migrate(db: Db, settings: SchemaSettings, options: MigrateOptions = {}): Promise<void> {
   const { migrations = MIGRATIONS, patience = PATIENCE } = options;
-  const before = await standingOf(db, settings);
+  const before = await readSchemaState(db, settings);
   refuse(before, settings, migrations.length);
-  // Looking first spares a start on an up-to-date database the locks, and the rights to create anything.
+  // If the schema is up to date, a start needs no locks, and no privileges to create anything.
   const missing = stepsFor(settings, migrations).filter(({ isDone }) => !isDone(before));
   if (missing.length === 0) return;
   await refuseUsers(db, settings);
   await refuseAccess(db, settings);
   for (const step of missing) {
-    // Each time: somebody may have made the schema just before we would have.
+    // Before each step: another role may have just created the schema.
     await refuseForeign(db, settings);
-    await patiently(db, settings, step, patience);
+    await runPatiently(db, settings, step, patience);
   }
-  // Others may have gone further while we waited for our turn.
-  refuse(await standingOf(db, settings), settings, migrations.length);
+  // A newer version may have migrated while this one waited for the lock.
+  refuse(await readSchemaState(db, settings), settings, migrations.length);
 }
 
-/** The steps that `migrate` would take. */
+/** The steps that `migrate` would run. */
 export async function pendingMigrations(
   db: Db,
   settings: SchemaSettings,
   { migrations = MIGRATIONS }: MigrateOptions = {},
 ): Promise<PendingMigration[]> {
-  const standing = await standingOf(db, settings);
-  refuse(standing, settings, migrations.length);
+  const state = await readSchemaState(db, settings);
+  refuse(state, settings, migrations.length);
   return stepsFor(settings, migrations)
-    .filter(({ isDone }) => !isDone(standing))
-    .map(({ title }) => ({ title, createsTables: standing.version === 0 }));
+    .filter(({ isDone }) => !isDone(state))
+    .map(({ title }) => ({ title, createsTables: state.version === 0 }));
 }
 
-/** What `undoMigrations` is told. */
+/** Options of `undoMigrations`. */
 export interface UndoOptions {
-  /** The version to go back to; 0 takes every table away. */
+  /** The version to return to; 0 drops all tables. */
   to: number;
-  /** That it is meant: what the versions in between have stored is lost. */
+  /** Confirms that what the undone versions stored is deleted. */
   loseData: true;
 }
 const UNDO_FIELDS: ReadonlySet<string> = optionKeys<UndoOptions>({ to: true, loseData: true });
@@ -91,21 +91,21 @@ export async function undoMigrations(
   if (given.loseData !== true) {
     throw new InvalidOptionError(
       "loseData",
-      "must be true: undoing migrations deletes what they stored, jobs included",
+      "must be true: undoing migrations deletes what they stored, including jobs",
     );
   }
-  const standing = await standingOf(db, settings);
-  refuse(standing, settings, migrations.length);
-  for (const migration of migrations.slice(to, standing.version).toReversed()) {
-    await patiently(db, settings, undone(settings, migration), patience);
+  const state = await readSchemaState(db, settings);
+  refuse(state, settings, migrations.length);
+  for (const migration of migrations.slice(to, state.version).toReversed()) {
+    await runPatiently(db, settings, undoStep(settings, migration), patience);
   }
 }
 
 /**
- * Runs a step, and gives way where it waits too long for a lock: whoever asks for a table behind us waits as long as we
- * do, and workers must not stand still because someone left a transaction open.
+ * Runs a step, and tries again later if it does not get a lock in time: all sessions that need the table queue behind a
+ * waiting lock request, and workers must not stop because of a forgotten open transaction.
  */
-async function patiently(db: Db, settings: SchemaSettings, step: Step, patience: Patience): Promise<void> {
+async function runPatiently(db: Db, settings: SchemaSettings, step: Step, patience: Patience): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
       await db.transaction((runner) => runner.script(block(step, patience.waits)));
@@ -115,7 +115,7 @@ async function patiently(db: Db, settings: SchemaSettings, step: Step, patience:
       if (attempt >= patience.tries) {
         const holder = await holderOf(db, settings).catch(() => null);
         throw new StoreUnavailableError(
-          `${step.title}: others held the locks it needs, in each of ${attempt} tries${holder ?? ""}; nothing was changed by it, try again later`,
+          `${step.title}: timed out waiting for locks that other sessions hold (${attempt} tries)${holder ?? ""}; nothing was changed, retry later`,
           error,
         );
       }
@@ -124,39 +124,39 @@ async function patiently(db: Db, settings: SchemaSettings, step: Step, patience:
   }
 }
 
-/** The session with the oldest transaction among those that hold a lock a migration may need. */
+/** The session with the oldest transaction among those that hold a lock which a migration needs. */
 async function holderOf(db: Db, { schema: s, users }: SchemaSettings): Promise<string | null> {
-  const theirs = users === null ? "" : `OR l.relation = pg_catalog.to_regclass('${users.table}')`;
+  const usersTable = users === null ? "" : `OR l.relation = pg_catalog.to_regclass('${users.table}')`;
   const text = `SELECT a.pid, CASE WHEN a.application_name <> '' THEN a.application_name ELSE coalesce(a.usename::text, '?') END, coalesce(a.state, '?'),
       extract(epoch FROM pg_catalog.clock_timestamp() - a.xact_start)::integer
     FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
     WHERE l.granted AND a.pid <> pg_catalog.pg_backend_pid() AND a.datname = pg_catalog.current_database() AND (
-      l.relation IN (SELECT oid FROM pg_catalog.pg_class WHERE relnamespace = pg_catalog.to_regnamespace('${s}')) ${theirs}
+      l.relation IN (SELECT oid FROM pg_catalog.pg_class WHERE relnamespace = pg_catalog.to_regnamespace('${s}')) ${usersTable}
       OR (l.locktype = 'advisory' AND (l.classid::bigint << 32 | l.objid::bigint) = ${MIGRATION_LOCK}))
     ORDER BY a.xact_start NULLS LAST LIMIT 1`;
   const [row] = await db.run(unnamed(text), []);
   if (row === undefined) return null;
   const [pid, name, state, seconds] = row as [number, string, string, number | null];
-  const since = seconds === null ? "" : `, its transaction ${seconds} s old`;
-  return `. Session ${pid} (${name}, ${state}${since}) holds some; SELECT pg_terminate_backend(${pid}) would end it`;
+  const since = seconds === null ? "" : `, transaction open for ${seconds} s`;
+  return `. Session ${pid} (${name}, ${state}${since}) holds one; end it with SELECT pg_terminate_backend(${pid})`;
 }
 
-function refuse({ version, settings }: Standing, { schema, userType }: SchemaSettings, latest: number): void {
+function refuse({ version, settings }: SchemaState, { schema, userType }: SchemaSettings, latest: number): void {
   if (version > latest) {
     throw new SchemaTooNewError(
-      `the database is at schema version ${version}, this version of Holdfast knows ${latest}; upgrade the holdfast package`,
+      `the database has schema version ${version}, but this version of Holdfast supports only ${latest}; upgrade the holdfast package`,
     );
   }
-  const made = settings.get("userType") ?? userType;
-  if (made !== userType) {
+  const created = settings.get("userType") ?? userType;
+  if (created !== userType) {
     throw new InvalidOptionError(
       "userType",
-      `is "${userType}", but the tables in schema ${schema} were made with "${made}"`,
+      `is "${userType}", but the tables in schema ${schema} were created with "${created}"`,
     );
   }
 }
 
-async function standingOf(db: Db, { schema: s }: SchemaSettings): Promise<Standing> {
+async function readSchemaState(db: Db, { schema: s }: SchemaSettings): Promise<SchemaState> {
   const text = `SELECT (SELECT pg_catalog.max(version) FROM ${s}.migrations), name, value FROM ${s}.settings`;
   try {
     const rows = (await db.run(unnamed(text), [])) as unknown as [number, string, string][];

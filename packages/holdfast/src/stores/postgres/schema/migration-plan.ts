@@ -2,27 +2,27 @@ import { optionKeys, readCount, refuseUnknown } from "../../../options.js";
 import { accessSteps } from "./access-sql.js";
 import { MIGRATIONS } from "./migrations.js";
 import type { Migration, SchemaSettings } from "./schema.js";
-import { block, ground, numbered, type Step } from "./migration-steps.js";
+import { baseSchema, block, migrationStep, type Step } from "./migration-steps.js";
 import { usersSteps } from "./users.js";
 
-/** Everything that makes a database one of this version, in its order. */
+/** All steps to the current version, in order. */
 export function stepsFor(settings: SchemaSettings, migrations: readonly Migration[] = MIGRATIONS): Step[] {
   return [
-    ground(settings),
-    ...migrations.map((migration) => numbered(settings, migration)),
+    baseSchema(settings),
+    ...migrations.map((migration) => migrationStep(settings, migration)),
     ...usersSteps(settings),
     ...accessSteps(settings),
   ];
 }
 
-/** What `migrations` is told. */
+/** Options of `migrations`. */
 export interface ScriptOptions {
-  /** Only what comes after this version. Default 0: everything. */
+  /** Only the migrations after this version. Default 0: all. */
   from?: number;
 }
 const SCRIPT_FIELDS: ReadonlySet<string> = optionKeys<ScriptOptions>({ from: true });
 
-/** All steps as SQL to be run by other means, once or more often. */
+/** All steps as SQL. It can run any number of times. */
 export function migrationScript(settings: SchemaSettings, options: ScriptOptions = {}): string {
   refuseUnknown(options, SCRIPT_FIELDS, "migrations");
   const from = readCount(options.from ?? 0, "from", 0, MIGRATIONS.length);

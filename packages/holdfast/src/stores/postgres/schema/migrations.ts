@@ -3,7 +3,7 @@ import { CHECKED_FUNCTIONS, FUNCTIONS, FUNCTIONS_AGAIN } from "./functions.js";
 import { LANE_MARKS } from "./lane-marks.js";
 import { CURSOR_KEY, TABLES, type Migration } from "./schema.js";
 
-/** Numbered from 1 and only ever appended to: workers of the version before may be running. */
+/** Numbered from 1. Only append: workers of the previous version may be running. */
 export const MIGRATIONS: readonly Migration[] = [
   TABLES,
   FUNCTIONS,

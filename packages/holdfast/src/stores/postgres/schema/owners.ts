@@ -5,18 +5,18 @@ import { TABLE_NAMES, type SchemaSettings } from "./schema.js";
 import { VIEW_NAMES } from "./views.js";
 
 const RELATIONS = [...TABLE_NAMES, ...VIEW_NAMES, "migrations", "job_seq"];
-const OF_USERS = ["forget_job", "forget_schedule", "forget_user"];
+const TRIGGER_FUNCTIONS = ["forget_job", "forget_schedule", "forget_user"];
 
-/** A schema, or a relation or function of one of our names in it, and the role that it belongs to. */
+/** A schema, or a relation or function with one of our names in it, and its owner. */
 export interface Foreign {
   what: string;
   owner: string;
 }
 
 /**
- * What belongs to a role that is neither this one, nor one that it is a member of, nor a superuser, nor the owner of the database.
- * The owner of a table can run code as every role that writes it, and the owner of the schema can put other tables in it. Other
- * names are not looked at: a schema may be shared, and we use none of those.
+ * A part of the schema whose owner is not the current role, a role it is a member of, a superuser or the owner of the
+ * database. The owner of a table can run code as every role that writes to it, and the owner of the schema can replace
+ * its tables. Other names are not checked: a schema may be shared, and we use none of those.
  */
 export async function foreignPart(runner: Runner, settings: SchemaSettings): Promise<Foreign | null> {
   // Not by pg_has_role, to which a superuser is a member of every role.
@@ -37,18 +37,18 @@ export async function foreignPart(runner: Runner, settings: SchemaSettings): Pro
   const functions = Object.values(signatures(settings))
     .join(", ")
     .matchAll(/\.(\w+)\(/g);
-  const names = [...OF_USERS, ...[...functions].map(([, name]) => name)];
+  const names = [...TRIGGER_FUNCTIONS, ...[...functions].map(([, name]) => name)];
   const [row] = await runner.run(unnamed(text), [settings.schema, RELATIONS, names]);
   return row === undefined ? null : { what: row[0] as string, owner: row[1] as string };
 }
 
-/** Before anything is made in it. */
+/** Throws before anything is created in such a schema. */
 export async function refuseForeign(runner: Runner, settings: SchemaSettings): Promise<void> {
   const foreign = await foreignPart(runner, settings);
   if (foreign === null) return;
   const { what, owner } = foreign;
   throw new SchemaUntrustedError(
-    `${what} belongs to the role "${owner}", who could have code run with the rights of this one; nothing was changed. ` +
-      `If you trust it, migrate as that role or as a member of it (GRANT "${owner}" TO …); if not, drop what it made or use another schema`,
+    `${what} belongs to the role "${owner}", which could run code with the privileges of this role; nothing was changed. ` +
+      `If you trust it, migrate as that role or as a member of it (GRANT "${owner}" TO …); if not, drop its objects or use another schema`,
   );
 }

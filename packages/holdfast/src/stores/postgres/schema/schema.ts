@@ -1,19 +1,19 @@
-import { makeRoom } from "./preallocate.js";
+import { preallocate } from "./preallocate.js";
 import { TOKEN_ROLES } from "../../../access/roles.js";
 import { STATE_NAMES, isFinished } from "../../../job/state.js";
 import { firstView } from "./views.js";
 
-/** What the SQL of one installation depends on. */
+/** The settings that the SQL of an installation depends on. */
 export interface SchemaSettings {
   /** Quoted. */
   schema: string;
-  /** What processes listen on. */
+  /** The channel of notifications. */
   channel: string;
-  /** Type of the column with a job's user; the type of your users' key if it shall refer to them. */
+  /** Type of the column with a job's user: the type of your users' key, if jobs refer to them. */
   userType: "text" | "uuid" | "bigint";
-  /** The table that users are in, where jobs refer to it. */
+  /** The users' table, if jobs refer to it. */
   users: UsersTable | null;
-  /** Roles and row-level security, where they are wanted. */
+  /** Roles and row-level security, if they are enabled. */
   access: Access | null;
 }
 
@@ -30,7 +30,7 @@ export interface Access {
   work: string;
   admin: string;
   userRoles: readonly string[];
-  /** What names the user who asks; `null` where Supabase's `auth.uid()` does. */
+  /** The setting with the current user; `null` for Supabase's `auth.uid()`. */
   setting: string | null;
 }
 
@@ -45,7 +45,7 @@ const list = (states: readonly string[]): string => states.map((state) => `'${st
 const LIVE = list(STATE_NAMES.filter((state) => !isFinished(state)));
 const FINISHED = list(STATE_NAMES.filter(isFinished));
 
-/** Columns that a live job and a finished one have in common, in the order of both tables. */
+/** The columns that the tables of live and of finished jobs share, in their order. */
 export const COMMON: readonly string[] = [
   "id",
   "seq",
@@ -90,14 +90,14 @@ const common = ({ userType }: SchemaSettings): string => `
   priority smallint NOT NULL CHECK (priority BETWEEN -100 AND 100),
   state text NOT NULL,
   user_id ${userType},
-  -- NULL: the input is large and lives in the table inputs.
+  -- NULL: the input is large and stored in the table inputs.
   input json,
   input_bytes integer NOT NULL,
   attempt smallint NOT NULL CHECK (attempt >= 0),
   max_attempts smallint NOT NULL CHECK (max_attempts >= 1),
   losses smallint NOT NULL,
   releases smallint NOT NULL,
-  -- Grows with every claim.
+  -- Increases with every claim.
   fence integer NOT NULL,
   -- Times are milliseconds since 1970; the views show them as timestamps.
   run_at bigint NOT NULL,
@@ -121,14 +121,13 @@ const common = ({ userType }: SchemaSettings): string => `
   progress_note text`;
 
 /**
- * Live jobs are in `live`, which is kept small and hot; finished ones move to `archive` by the statement that settles
- * them.
+ * Live jobs are in `live`, which stays small. The statement that settles a job moves it to `archive`.
  */
 export const TABLES: Migration = {
   version: 1,
   name: "jobs, schedules, audit log and tokens",
   up: (settings) => create(settings),
-  // By name and without CASCADE: the schema may be one that others use, and views of theirs may read ours.
+  // By name and without CASCADE: the schema may be shared, and other programs' views may read our tables.
   down: ({ schema: s }) => `DROP VIEW ${s}.jobs;
 DROP TABLE ${TABLE_NAMES.map((name) => `${s}.${name}`).join(", ")};
 DROP FUNCTION IF EXISTS ${s}.forget_job(), ${s}.forget_schedule(), ${s}.forget_user() CASCADE;`,
@@ -144,7 +143,7 @@ ON CONFLICT (name) DO NOTHING;`,
   down: ({ schema: s }) => `DELETE FROM ${s}.settings WHERE name = 'cursorKey';`,
 };
 
-/** All but the one that records migrations. */
+/** All tables except `migrations`. */
 export const TABLE_NAMES: readonly string[] = [
   "settings",
   "live",
@@ -169,22 +168,22 @@ export const TABLE_NAMES: readonly string[] = [
 function create(settings: SchemaSettings): string {
   const { schema: s, userType } = settings;
   return `
--- What this installation was made with.
+-- The settings of this installation.
 CREATE TABLE ${s}.settings (name text PRIMARY KEY, value text NOT NULL);
 INSERT INTO ${s}.settings (name, value) VALUES ('userType', '${userType}');
 CREATE SEQUENCE ${s}.job_seq AS bigint CACHE 1;
 CREATE TABLE ${s}.live (${common(settings)},
-  -- When it may be claimed; the end of the lease while leased.
+  -- When the job may be claimed; while leased, the end of the lease.
   due_at bigint NOT NULL,
   worker text,
-  -- What the job was before its last claim.
+  -- The values before the last claim.
   prev_state text,
   prev_attempt smallint,
   prev_due_at bigint,
-  -- Every claim writes each index entry once more: there is room for it beside the first.
+  -- Every claim writes a new entry into each index: half of each page is free for those.
   PRIMARY KEY (id) WITH (fillfactor = 50),
   CHECK (state IN (${LIVE})),
-  -- The index of those that have failed goes by it.
+  -- The index live_failed relies on it.
   CHECK (state <> 'failed' OR error_at IS NOT NULL)
 ) WITH (
   fillfactor = 80,
@@ -195,9 +194,9 @@ ALTER TABLE ${s}.live ALTER COLUMN seq SET DEFAULT pg_catalog.nextval('${s}.job_
 ALTER SEQUENCE ${s}.job_seq OWNED BY ${s}.live.seq;
 CREATE INDEX live_due ON ${s}.live (queue, priority, due_at, seq);
 CREATE INDEX live_seq ON ${s}.live (seq) WITH (fillfactor = 50);
--- Indexes that lists of some jobs need have an order of their own: see listing.ts.
+-- Indexes for filtered lists have their own order: see listing.ts.
 CREATE INDEX live_user ON ${s}.live (user_id, seq DESC NULLS LAST) WHERE user_id IS NOT NULL;
--- Those that have failed. Not by their state: what changes with a column of an index costs all indexes.
+-- Failed jobs. Not by state: an update of an indexed column writes to all indexes.
 CREATE INDEX live_failed ON ${s}.live (seq DESC NULLS LAST) WHERE error_at IS NOT NULL;
 CREATE INDEX live_expiry ON ${s}.live (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX live_schedule ON ${s}.live (schedule, seq DESC NULLS LAST) WHERE schedule IS NOT NULL;
@@ -226,14 +225,14 @@ CREATE TABLE ${s}.lanes (
   queue text NOT NULL, priority smallint NOT NULL, paused boolean NOT NULL DEFAULT false, used_at bigint NOT NULL,
   PRIMARY KEY (queue, priority)
 );
--- What each write changed; maintenance folds it into counts. New jobs also have their numbers told, and when they were
--- created, if that was not just then; maintenance folds that into ages.
+-- The counter changes of each write; maintenance rolls them up into counts. Rows of new jobs also have their range of
+-- seq, and when they were created if not just then; maintenance rolls that up into ages.
 CREATE TABLE ${s}.deltas (at bigint NOT NULL, queue text NOT NULL, type text NOT NULL, state text NOT NULL, n integer NOT NULL, ended boolean NOT NULL,
   first_seq bigint, last_seq bigint, oldest bigint, newest bigint)
   WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
 CREATE INDEX deltas_at ON ${s}.deltas (at);
 CREATE TABLE ${s}.counts (queue text NOT NULL, type text NOT NULL, state text NOT NULL, n bigint NOT NULL, PRIMARY KEY (queue, type, state));
--- The types of the jobs in each block of numbers, and bounds of when they were created; see paging.ts.
+-- For each block of seq: the types of its jobs, and the range of their creation times; see list-plan.ts.
 CREATE TABLE ${s}.ages (block bigint NOT NULL, type text NOT NULL, oldest bigint NOT NULL, newest bigint NOT NULL, PRIMARY KEY (block, type));
 CREATE TABLE ${s}.workers (id text PRIMARY KEY, record json NOT NULL, seen_at bigint NOT NULL, gone boolean NOT NULL);
 CREATE TABLE ${s}.turns (name text PRIMARY KEY, at bigint NOT NULL);
@@ -261,7 +260,7 @@ CREATE TABLE ${s}.schedules (
   enabled boolean NOT NULL,
   defined text,
   changes text,
-  -- NULL: to be found out by the scheduler.
+  -- NULL: the scheduler computes it.
   next_run_at bigint,
   last_slot bigint,
   created_at bigint NOT NULL,
@@ -285,11 +284,11 @@ CREATE TABLE ${s}.audit (
   target text,
   count bigint NOT NULL,
   detail text,
-  -- NULL: kept until somebody who may says otherwise.
+  -- NULL: stored until an administrator deletes it.
   keep_until bigint
 );
 CREATE INDEX audit_at ON ${s}.audit (at, id);
--- As with jobs, lists of some entries have an order of their own: see listing.ts.
+-- As with jobs, filtered lists have their own order: see listing.ts.
 CREATE INDEX audit_actor ON ${s}.audit (actor, at DESC NULLS LAST, id DESC NULLS LAST);
 CREATE INDEX audit_action ON ${s}.audit (action, at DESC NULLS LAST, id DESC NULLS LAST);
 CREATE INDEX audit_both ON ${s}.audit (actor, action, at DESC NULLS LAST, id DESC NULLS LAST);
@@ -304,5 +303,5 @@ CREATE TABLE ${s}.tokens (
   CHECK ((role = 'user') = (user_id IS NOT NULL))
 );
 ${firstView(settings)}
-${makeRoom(settings)}`;
+${preallocate(settings)}`;
 }

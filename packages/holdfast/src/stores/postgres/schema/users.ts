@@ -1,16 +1,16 @@
 import { InvalidOptionError } from "../../../errors.js";
 import { optionKeys, refuseUnknownIn, show } from "../../../options.js";
 import { type Db, unnamed } from "../connection/db.js";
-import { movesFor } from "../jobs/archive-sql.js";
+import { archiveSql } from "../jobs/archive-sql.js";
 import type { SchemaSettings, UsersTable } from "./schema.js";
 import { sqlFor } from "../connection/sql.js";
-import { part, type Step } from "./migration-steps.js";
+import { optionSteps, type Step } from "./migration-steps.js";
 
-/** Where your users are. */
+/** Your users' table. */
 export interface UsersOptions {
-  /** With its schema: `"public.users"`, or `"auth.users"`. */
+  /** With its schema: `"public.users"` or `"auth.users"`. */
   table: string;
-  /** The users' key. Default `id`. */
+  /** The column of the users' key. Default `id`. */
   column?: string;
 }
 const USERS_FIELDS: ReadonlySet<string> = optionKeys<UsersOptions>({ table: true, column: true });
@@ -24,22 +24,22 @@ export function readUsers(given: UsersOptions | undefined): UsersTable | null {
   if (parts.length !== 2 || !parts.every((name) => NAME.test(name))) {
     throw new InvalidOptionError(
       "users.table",
-      `${show(given.table)} is not a table with its schema, such as "public.users"`,
+      `${show(given.table)} must be a table with its schema, such as "public.users"`,
     );
   }
   const column = given.column ?? "id";
-  if (!NAME.test(column)) throw new InvalidOptionError("users.column", `${show(column)} is not the name of a column`);
+  if (!NAME.test(column)) throw new InvalidOptionError("users.column", `${show(column)} is not a valid column name`);
   return { table: parts.map((name) => `"${name}"`).join("."), column: `"${column}"` };
 }
 
-/** Types that a foreign key can compare with ours. */
+/** Types that a foreign key can compare with each `userType`. */
 const MATCHING: Readonly<Record<SchemaSettings["userType"], readonly string[]>> = {
   text: ["text", "varchar"],
   uuid: ["uuid"],
   bigint: ["int8", "int4", "int2"],
 };
 
-/** Says what is wrong with the table of users before PostgreSQL does, in words of the options. */
+/** Checks the users' table before PostgreSQL does, so that errors name the option. */
 export async function refuseUsers(db: Db, { users, userType }: SchemaSettings): Promise<void> {
   if (users === null) return;
   const text = `SELECT pg_catalog.to_regclass($1)::text, (SELECT t.typname FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
@@ -47,7 +47,7 @@ export async function refuseUsers(db: Db, { users, userType }: SchemaSettings): 
   const [row] = await db.run(unnamed(text), [users.table, users.column.slice(1, -1)]);
   const [table, type] = (row ?? []) as [string | null, string | null];
   if (table === null) {
-    throw new InvalidOptionError("users.table", `there is no table ${users.table}; create it before jobs refer to it`);
+    throw new InvalidOptionError("users.table", `the table ${users.table} does not exist; create it first`);
   }
   if (type === null)
     throw new InvalidOptionError("users.column", `the table ${users.table} has no column ${users.column}`);
@@ -60,22 +60,23 @@ export async function refuseUsers(db: Db, { users, userType }: SchemaSettings): 
 const REFERRING = ["live", "schedules"] as const;
 
 /**
- * Foreign keys to the table of users, and what has to go beside the rows that they delete.
+ * Foreign keys to the users' table, and triggers that delete what belongs to the deleted jobs.
  *
- * The archive has none: checking it would lock the user's row whenever a job is settled, which costs, and which meets a
- * deletion of that user head on, each waiting for the other. Its rows come from `live` alone, and a trigger on the table of
- * users deletes them. By its name it acts after the foreign keys, when whatever was being settled has arrived there.
+ * The archive has no foreign key: it would lock the user's row whenever a job is settled, which is slow, and which
+ * deadlocks with a deletion of that user. Its rows come from `live` only, and a trigger on the users' table deletes
+ * them. The trigger's name sorts it after the foreign keys, so that jobs which were being settled are already in the
+ * archive.
  */
 export function usersSteps(settings: SchemaSettings): Step[] {
   const { schema: s, users } = settings;
   if (users === null) return [];
-  // Not valid at first: that takes a moment however large the table is. Checking what is there locks out nobody.
+  // NOT VALID is quick, however large the table is. Validating existing rows afterwards blocks no other session.
   const validated = REFERRING.map((table) => ({
-    title: `the foreign key of ${table} holds`,
+    title: `validate the foreign key of ${table}`,
     body: `ALTER TABLE ${s}.${table} VALIDATE CONSTRAINT ${table}_user;`,
   }));
   const keys = REFERRING.map((table) => foreignKey(s, table, users));
-  return part(settings, "users", [
+  return optionSteps(settings, "users", [
     { title: "foreign keys", body: `${triggers(settings, users)}\n${keys.join("\n")}` },
     ...validated,
   ]);
@@ -94,11 +95,11 @@ END IF;`;
 }
 
 /**
- * What the store deletes itself, it cleans up itself: so these only act inside of other triggers, as a cascade is. They
- * run with their owner's rights, since whoever may delete users need have none on jobs.
+ * The store cleans up after its own deletions, so these only act inside other triggers, which includes cascades. They
+ * run with their owner's privileges: a role that deletes users need have none on jobs.
  */
 function triggers({ schema: s, userType }: SchemaSettings, users: UsersTable): string {
-  const moves = movesFor(sqlFor(s, userType));
+  const archive = archiveSql(sqlFor(s, userType));
   const fixed = "LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp";
   const trigger = (
     table: string,
@@ -106,15 +107,15 @@ function triggers({ schema: s, userType }: SchemaSettings, users: UsersTable): s
   ): string => `CREATE OR REPLACE TRIGGER ${name} AFTER DELETE ON ${s}.${table}
   FOR EACH ROW WHEN (pg_catalog.pg_trigger_depth() > 0) EXECUTE FUNCTION ${s}.${name}();`;
   return `CREATE OR REPLACE FUNCTION ${s}.forget_job() RETURNS trigger ${fixed} AS $function$
-DECLARE forgotten integer;
+DECLARE deleted integer;
 BEGIN
-  -- A job that moved to the other table is not gone, and who moved it has seen to the rest.
+  -- The job was moved to the other table, not deleted.
   IF TG_TABLE_NAME = 'live' AND EXISTS (SELECT FROM ${s}.archive a WHERE a.id = OLD.id) THEN RETURN NULL; END IF;
   IF TG_TABLE_NAME = 'archive' AND EXISTS (SELECT FROM ${s}.live l WHERE l.id = OLD.id) THEN RETURN NULL; END IF;
   WITH t AS MATERIALIZED (SELECT (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint AS now),
   gone AS MATERIALIZED (SELECT OLD.id AS id, OLD.seq AS seq, OLD.queue AS queue, OLD.type AS type, OLD.state AS state, OLD.key AS key, OLD.tags AS tags),
-  ${moves.deleteBeside("gone", "all keys")}
-  SELECT pg_catalog.count(*) FROM gone INTO forgotten;
+  ${archive.deleteRelated("gone", "all keys")}
+  SELECT pg_catalog.count(*) FROM gone INTO deleted;
   RETURN NULL;
 END $function$;
 CREATE OR REPLACE FUNCTION ${s}.forget_schedule() RETURNS trigger ${fixed} AS $function$
@@ -122,7 +123,7 @@ BEGIN
   DELETE FROM ${s}.slots WHERE schedule = OLD.name;
   RETURN NULL;
 END $function$;
--- With its trigger on the table that users were in before.
+-- With its trigger on a previous users' table.
 DROP FUNCTION IF EXISTS ${s}.forget_user() CASCADE;
 CREATE FUNCTION ${s}.forget_user() RETURNS trigger ${fixed} AS $function$
 BEGIN

@@ -19,8 +19,9 @@ SELECT j.id, j.user_id, j.type, j.queue, j.state AS status,
 }
 
 /**
- * The columns have the names of the fields of a job in the API, in snake case, and the same values. Two differences: `user` is a
- * reserved word of SQL, so that column is `user_id`; and a field that is an object has a column for each of its members.
+ * The columns have the names of the fields of a job in the API, in snake case, and the same values. Two differences:
+ * `user` is a reserved word of SQL, so that column is `user_id`; and a field that is an object has a column for each of
+ * its members.
  */
 export function jobsView({ schema: s }: SchemaSettings): string {
   const key = `pg_catalog.split_part(pg_catalog.substr(j.key, pg_catalog.strpos(j.key, ${character(OF_USER)}) + 1), ${character(IN_PERIOD)}, 1)`;

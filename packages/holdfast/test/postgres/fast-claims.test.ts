@@ -6,30 +6,30 @@ import { postgresServer } from "./server.js";
 
 const server = postgresServer();
 
-/** A store whose next claim expects few jobs, since the last one found none. */
-async function calmStore(): Promise<Opened> {
+/** A store whose next claim uses the fast path, because the last one found no jobs. */
+async function idleStore(): Promise<Opened> {
   const opened = await openStore(server, { isNew: true });
   expect(await claimIds(opened.store)).toEqual([]);
   return opened;
 }
 
-const isQuick = (plan: PlanNode): boolean => nodesOf(plan).some((node) => node["Subplan Name"] === "CTE unfit");
+const isFast = (plan: PlanNode): boolean => nodesOf(plan).some((node) => node["Subplan Name"] === "CTE full_claim");
 
-describe("a claim after one that found less than it wanted", () => {
-  it("is a statement with half as much to it, until one comes back full", async () => {
+describe("a claim after one that returned few jobs", () => {
+  it("uses the fast path until a claim is full", async () => {
     const { store, plansOf } = await explained(server);
     const kinds = async (work: () => Promise<unknown>): Promise<string[]> =>
-      (await plansOf(work)).map((plan) => (isQuick(plan) ? "quick" : "whole"));
-    expect(await kinds(() => claim(store))).toEqual(["whole"]);
+      (await plansOf(work)).map((plan) => (isFast(plan) ? "fast" : "full"));
+    expect(await kinds(() => claim(store))).toEqual(["full"]);
     await store.insert(newJobs(8));
-    expect(await kinds(() => claim(store, { limit: 2 }))).toEqual(["quick"]);
-    expect(await kinds(() => claim(store, { limit: 2 }))).toEqual(["whole"]);
-    expect(await kinds(() => claim(store, { limit: 8 }))).toEqual(["whole"]);
-    expect(await kinds(() => claim(store, { limit: 8 }))).toEqual(["quick"]);
-    expect(await kinds(() => claim(store, { queues: ["other"] }))).toEqual(["whole"]);
+    expect(await kinds(() => claim(store, { limit: 2 }))).toEqual(["fast"]);
+    expect(await kinds(() => claim(store, { limit: 2 }))).toEqual(["full"]);
+    expect(await kinds(() => claim(store, { limit: 8 }))).toEqual(["full"]);
+    expect(await kinds(() => claim(store, { limit: 8 }))).toEqual(["fast"]);
+    expect(await kinds(() => claim(store, { queues: ["other"] }))).toEqual(["full"]);
   });
 
-  it("leaves a lost lease to the whole statement, and goes without the quick one for a while", async () => {
+  it("uses the full statement for an expired lease", async () => {
     const { store, schema, plansOf } = await explained(server);
     await claim(store);
     await store.insert(newJobs(2));
@@ -37,13 +37,13 @@ describe("a claim after one that found less than it wanted", () => {
     await claim(store);
     await server.query(`UPDATE ${schema}.live SET due_at = 1 WHERE id = $1`, [lost?.id]);
     const plans = await plansOf(async () => expect(await claimIds(store)).toEqual([lost?.id]));
-    expect(plans.map(isQuick)).toEqual([true, false]);
-    expect((await plansOf(() => claim(store))).map(isQuick)).toEqual([false]);
+    expect(plans.map(isFast)).toEqual([true, false]);
+    expect((await plansOf(() => claim(store))).map(isFast)).toEqual([false]);
     expect((await store.get(lost?.id ?? ""))?.attempts).toMatchObject([{ attempt: 1, worker: "w1" }]);
   });
 
-  it("takes the highest priority first, and then the oldest, whichever queue they are in", async () => {
-    const { store } = await calmStore();
+  it("takes the highest priority first, then the oldest", async () => {
+    const { store } = await idleStore();
     const jobs = Array.from({ length: 24 }, (_, n) =>
       newJob({ queue: `q${(n * 5) % 4}`, priority: n < 8 ? 5 : 0, runAt: 1_000 + n }),
     );
@@ -51,8 +51,8 @@ describe("a claim after one that found less than it wanted", () => {
     expect(await claimIds(store, { limit: 10 })).toEqual(jobs.slice(0, 10).map(({ id }) => id));
   });
 
-  it("passes over what others have locked, and looks again soon", async () => {
-    const { store, schema } = await calmStore();
+  it("skips locked jobs and polls again soon", async () => {
+    const { store, schema } = await idleStore();
     const [locked, open] = newJobs(2);
     await store.insert([locked, open].filter((job) => job !== undefined));
     const operator = await server.client();
@@ -66,8 +66,8 @@ describe("a claim after one that found less than it wanted", () => {
     expect(await claimIds(store)).toEqual([locked?.id]);
   });
 
-  it("says when the next job is due, or the first of its own leases ends", async () => {
-    const { store } = await calmStore();
+  it("returns when the next job is due or a lease ends", async () => {
+    const { store } = await idleStore();
     const soon = Date.now() + 3_600_000;
     await store.insert([newJob({ runAt: soon + 5, priority: 3 }), newJob({ runAt: soon, queue: "other" })]);
     expect(await store.claim(claimRequest())).toMatchObject({ jobs: [], nextDueAt: soon });
@@ -78,17 +78,17 @@ describe("a claim after one that found less than it wanted", () => {
     expect(nextDueAt).toBe(at + 7_000);
   });
 
-  it("stays within 3 pages a job to find them, and 12 to claim them, however many come at once", async () => {
+  it("reads at most 3 pages per job to find, 12 to claim", async () => {
     const { store, schema, plansOf } = await explained(server);
     await store.insert([newJob()]);
-    // Prepared statements keep a plan of their own from the sixth time on.
+    // From the sixth execution on, prepared statements may keep a generic plan.
     for (let warmUp = 0; warmUp < 10; warmUp++) await claim(store);
     await fill(server, schema, 20_000);
     const [plan] = await plansOf(() => claim(store, { limit: 50 }));
     if (plan === undefined) throw new Error("no claim was made");
-    expect(isQuick(plan)).toBe(true);
+    expect(isFast(plan)).toBe(true);
     const nodes = nodesOf(plan);
-    expect(pagesOf(nodes.find((node) => node["Subplan Name"] === "CTE picked"))).toBeLessThanOrEqual(3 * 50 + 100);
+    expect(pagesOf(nodes.find((node) => node["Subplan Name"] === "CTE candidates"))).toBeLessThanOrEqual(3 * 50 + 100);
     expect(pagesOf(plan)).toBeLessThanOrEqual(12 * 50 + 100);
   });
 });
