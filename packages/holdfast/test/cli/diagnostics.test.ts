@@ -103,10 +103,10 @@ describe("a job type", () => {
 it("commands without server support warn about HOLDFAST_URL", SLOW, async () => {
   const ws = await workspace(onSqlite);
   const env = { HOLDFAST_STORE: ws.store, HOLDFAST_URL: "http://127.0.0.1:1" };
-  const said = `warning: HOLDFAST_URL is ignored; this command uses the store ${ws.store}\n`;
+  const warning = `warning: HOLDFAST_URL is ignored; this command uses the store ${ws.store}\n`;
   for (const words of [["doctor"], ["migrate"], ["migrate", "--check"], ["process", "jobs.ts"]]) {
     const { stderr } = await holdfastCommand(words, { cwd: ws.cwd, env });
-    expect({ words, stderr }).toEqual({ words, stderr: said });
+    expect({ words, stderr }).toEqual({ words, stderr: warning });
   }
   const { stdout, stderr } = await holdfastCommand(["doctor", "--store", ws.store], { cwd: ws.cwd, env });
   expect(stderr).toBe("");
@@ -167,7 +167,7 @@ describe("dev", () => {
     const busy = await ws.spawn("dev", "jobs.ts", "--port", port);
     expect(busy.code).toBe(1);
     expect(busy.stderr).toContain(
-      `error: cannot listen on 127.0.0.1:${port}: something else listens there; choose another port\nhint: use --port`,
+      `error: cannot listen on 127.0.0.1:${port}: the address is in use; choose another port\nhint: use --port`,
     );
     expect(busy.stderr).not.toContain("waiting for a file to change");
   });
@@ -178,8 +178,8 @@ it("a worker reports that its SQLite file was deleted", SLOW, async () => {
   const worker = ws.start("worker", "jobs.ts");
   await until("it to run", () => worker.stdout().includes("started"), 60_000);
   rmSync(join(ws.cwd, "jobs.db"));
-  const said = /warn.+the store failed a call; trying again.+jobs\.db was renamed, deleted or replaced/;
-  await until("it to be logged", () => said.test(worker.stderr()), 60_000);
+  const warning = /warn.+a store call failed; retrying.+jobs\.db was renamed, deleted or replaced/;
+  await until("it to be logged", () => warning.test(worker.stderr()), 60_000);
   worker.child.kill("SIGTERM");
   expect(await worker.ended).toBe(0);
 });
