@@ -21,5 +21,6 @@ for (const [path, { optionalDependencies = {} }] of Object.entries(packages)) {
 }
 
 for (const problem of problems) console.error(`package-lock.json ${problem}`);
-if (problems.length > 0) console.error("After fixing package.json, run: rm -r node_modules package-lock.json; npm install");
+if (problems.length > 0)
+  console.error("After fixing package.json, run: rm -r node_modules package-lock.json; npm install");
 process.exitCode = problems.length > 0 ? 1 : 0;
