@@ -3,7 +3,7 @@ import { openPostgres, USAGE, type PostgresOptions, type PostgresStore } from ".
 
 export type { DoctorCheck, Finding } from "./doctor/finding.js";
 export type { LegacyImport, LegacyImportOptions, LegacyMap, LegacyProgress } from "./legacy/options.js";
-export type { CallersTransaction, PgClient, PgPool, PgQueryable } from "./connection/db.js";
+export type { CallersTransaction, PgClient, PgPool, PgQueryable, Row as PgRow } from "./connection/db.js";
 export type { PostgresOptions, PostgresStore } from "./open.js";
 export type { AccessOptions, AccessRoles } from "./schema/access.js";
 export type { UndoOptions } from "./schema/migrate.js";
