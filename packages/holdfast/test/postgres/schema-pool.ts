@@ -101,7 +101,8 @@ class SchemaPool {
       const results = (await this.#server.query(
         `BEGIN; SET LOCAL lock_timeout = '1s'; SET LOCAL session_replication_role = replica; ${reset} COMMIT; ${catalogVersion(name)}`,
       )) as unknown as pg.QueryResult[];
-      return (results.at(-1)?.rows as { version: string }[])[0]?.version === version;
+      const [found] = (results.at(-1)?.rows ?? []) as { version: string }[];
+      return found?.version === version;
     } catch {
       return false;
     }
