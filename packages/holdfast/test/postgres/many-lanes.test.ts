@@ -7,7 +7,7 @@ import { postgresServer } from "./server.js";
 const server = postgresServer();
 
 const NAME = "PostgreSQL among many empty queues";
-/** What has to do with finding jobs; the rest is the same, however many lanes there are. */
+/** Groups of cases that depend on finding jobs. The others do not depend on the number of lanes. */
 const SUBJECTS = new Set([NAME, "insert in a transaction", "claim", "cancel, retry and remove", "concurrency"]);
 const group: TestRunner["describe"] = describe;
 
