@@ -14,9 +14,10 @@ export const RETIRED: readonly (readonly [term: RegExp, instead: string])[] = [
   [/\blookouts?\b/i, "WAL watcher"],
   [/\bunder ?way\b/i, "in progress, in flight, running"],
   [/\bupkeep\b|\btid(?:y|ies)\b|\bkeeps? house\b/i, "maintenance"],
-  [/\b(?:whoever|somebody|anybody|nobody)\b/i, "caller, another process, another transaction, no one"],
+  [/\b(?:whoever|somebody|anybody|(?<!")nobody)\b/i, "caller, another process, another transaction, no one"],
   [/\bas good as\b/i, "say what happens"],
-  [/\bby hand\b/i, "manually, manual"],
+  // In quotes it is a value that earlier versions stored.
+  [/(?<!["'])\bby hand\b/i, "manually, manual"],
   [/\b(?:makes?|made|making) up for\b/i, "catch up"],
   [/\b(?:goes|go|went|going) dead\b/i, "is dead-lettered, becomes dead"],
   [/\b(?:runs?|ran|running) out\b(?! of)/i, "expire"],

@@ -1,4 +1,4 @@
-/** The public API of Holdfast. Listed by hand: what is not here is not promised. */
+/** The public API of Holdfast. Only what is exported here is public. */
 export { holdfast } from "./engine/client/open-client.js";
 export { Holdfast } from "./engine/client/holdfast.js";
 export type { BulkOptions } from "./engine/client/changes.js";

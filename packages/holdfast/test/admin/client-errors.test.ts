@@ -9,10 +9,10 @@ import { until } from "#src/testing/exercise-store/until.js";
 import { mail } from "./scene.js";
 
 /** A server that records internal errors and statuses, and raw connections to it. */
-async function scene(timeouts: Timeouts = TIMEOUTS, viewersPerCaller = 20) {
+async function scene(timeouts: Timeouts = TIMEOUTS, streamsPerCaller = 20) {
   const internalErrors: unknown[] = [];
   const hf = await holdfast({ store: "sqlite::memory:", jobs: [mail], logger: false });
-  const api = admin(hf, { onError: (error) => void internalErrors.push(error), viewersPerCaller });
+  const api = admin(hf, { onError: (error) => void internalErrors.push(error), streamsPerCaller });
   const statuses: number[] = [];
   const recording = {
     async fetch(request: Request, env?: unknown) {

@@ -131,7 +131,7 @@ describe.each(STORES)("slow clients on %s", (_name, store) => {
 
 describe("the limit of streams per caller", () => {
   it("counts a token and its sessions together", async () => {
-    const { send, token } = await adminScene("sqlite::memory:", { viewersPerCaller: 3 });
+    const { send, token } = await adminScene("sqlite::memory:", { streamsPerCaller: 3 });
     const [greedy, other] = [await token("viewer"), await token("viewer")];
     const streams = await Promise.all([1, 2, 3].map(() => send("/api/admin/events", { token: greedy })));
     onTestFinished(async () => {
@@ -160,7 +160,7 @@ describe("the limit of streams per caller", () => {
 
   it("counts by name with an auth function", async () => {
     const { send } = await adminScene("sqlite::memory:", {
-      viewersPerCaller: 1,
+      streamsPerCaller: 1,
       auth: (request) => ({ name: request.headers.get("x-name") ?? "", role: "viewer", user: null }),
     });
     const open = async (name: string): Promise<number> => {

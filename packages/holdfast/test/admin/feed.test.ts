@@ -8,7 +8,7 @@ beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
 /** A feed on a client that counts its calls. */
-function scene(viewersPerCaller = 200) {
+function scene(streamsPerCaller = 200) {
   const emitter = new Emitter(() => {});
   const calls = { stats: 0, lists: 0 };
   const hf = {
@@ -30,7 +30,7 @@ function scene(viewersPerCaller = 200) {
       return { jobs: [], cursor: null };
     },
   } as unknown as Holdfast;
-  const feed = new Feed(hf, { viewersPerCaller });
+  const feed = new Feed(hf, { streamsPerCaller });
   return { feed, emitter, calls };
 }
 

@@ -143,7 +143,7 @@ describe("commands that read change nothing on PostgreSQL", () => {
       "migration 3: functions that only granted roles may call",
       "migration 4: marks of new jobs",
       "migration 5: a key for cursors",
-      "migration 6: functions that check what they are given",
+      "migration 6: functions that check their arguments",
       "migration 7: names of the API",
     ]);
     await expectDoctorToFind(ws, /problem +schema version: the tables of Holdfast are missing/);

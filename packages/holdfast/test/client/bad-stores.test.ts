@@ -41,7 +41,9 @@ describe("postgres() refuses and names the option", () => {
         (thrown: unknown) => thrown as InvalidOptionError,
       );
       expect(error).toMatchObject({ code: "INVALID_OPTION", field: "url" });
-      expect(error?.message).toMatch(/cannot be read; in user and password write # as %23/);
+      expect(error?.message).toMatch(
+        /is not a valid URL; percent-encode special characters in user and password: # is %23/,
+      );
       expect(error?.message).not.toContain(password);
     },
   );

@@ -156,7 +156,9 @@ describe("result", () => {
     const waiting = errorOf(hf.result(id));
     await hf.close();
     expect(await waiting).toBeInstanceOf(ClosedError);
-    expect(((await waiting) as Error).message).toMatch(/closed while waiting for a result; call result\(\) of a new client/);
+    expect(((await waiting) as Error).message).toMatch(
+      /closed while waiting for a result; call result\(\) of a new client/,
+    );
   });
 
   it("of another process's worker resolves", async () => {

@@ -129,12 +129,12 @@ const REFUSED: readonly [name: KeyName, text: string, problem: string][] = [
   [
     "store",
     "postgres://h/x?schema=My%zz",
-    '"postgres://h/x?schema=***" cannot be used: schema: "My%zz" is not a plain name: small letters, digits and _, at most 50',
+    '"postgres://h/x?schema=***" cannot be used: schema: "My%zz" must consist of lower-case letters, digits and _ (at most 50 characters, no digit first)',
   ],
   [
     "store",
     "postgres://h/x?shema=my",
-    '"postgres://h/x?shema=***" cannot be used: shema: is no parameter of the address; did you mean schema?',
+    '"postgres://h/x?shema=***" cannot be used: shema: is not a URL parameter; did you mean schema?',
   ],
   [
     "store",

@@ -12,7 +12,7 @@ let pool: pg.Pool;
 let client: pg.Client;
 let store: Store;
 let schema: string;
-/** What the store has run, the last first. */
+/** The statements of the store, the last one first. */
 const ran: { text: string; values: unknown[] }[] = [];
 
 beforeAll(async () => {
@@ -22,7 +22,7 @@ beforeAll(async () => {
   await store.migrate();
   client = await server.client();
   await client.query(`SET search_path = ${schema}`);
-  // The rare ones are the oldest: whoever walks all entries to find them walks them all.
+  // The rare ones are the oldest, so a scan of all entries would read every one.
   await client.query(`INSERT INTO audit (id, at, actor, action, count)
     SELECT lpad(to_hex(i), 32, '0')::uuid, i, CASE WHEN i <= 20 THEN 'rare' ELSE 'common' END,
       CASE WHEN i <= 20 THEN 'rare' ELSE 'common' END, 1 FROM generate_series(1, ${MANY}) AS i`);
@@ -35,7 +35,7 @@ afterAll(async () => {
   await pool.end();
 }, 60_000);
 
-/** A pool that keeps what is run on it. */
+/** A pool that records its statements. */
 function recording(real: pg.Pool): PgPool {
   const pooled = real as unknown as PgPool;
   return {
@@ -54,7 +54,7 @@ function recording(real: pg.Pool): PgPool {
   };
 }
 
-/** The plan of what ran last: for its values, and for any. */
+/** The custom and the generic plan of the last statement. */
 async function plans(): Promise<string[]> {
   const { text, values } = ran[0]!;
   const explain = async (options: string, given: unknown[]): Promise<string> => {
@@ -64,7 +64,7 @@ async function plans(): Promise<string[]> {
   return [await explain("COSTS OFF", values), await explain("GENERIC_PLAN, COSTS OFF", [])];
 }
 
-describe("with a hundred thousand entries, an index of its own serves", () => {
+describe("with 100,000 entries, an index serves", () => {
   it.each<[string, AuditFilter, string]>([
     ["the list of all", {}, "audit_at"],
     ["the list of a common actor", { actor: "common" }, "audit_actor"],
@@ -72,8 +72,8 @@ describe("with a hundred thousand entries, an index of its own serves", () => {
     ["the list of a rare action", { action: "rare" }, "audit_action"],
     ["the list of a rare actor's common action", { actor: "rare", action: "common" }, "audit_both"],
     ["the list of a common actor's rare action", { actor: "common", action: "rare" }, "audit_both"],
-    ["the list of a stretch of time", { after: 10, before: 500 }, "audit_at"],
-    ["the list of an actor in a stretch of time", { actor: "common", after: 10, before: 90_000 }, "audit_actor"],
+    ["the list of a time range", { after: 10, before: 500 }, "audit_at"],
+    ["the list of an actor in a time range", { actor: "common", after: 10, before: 90_000 }, "audit_actor"],
   ])("%s", async (_name, filter, index) => {
     await store.listAudit(filter, { limit: 50, cursor: null });
     for (const plan of await plans()) {

@@ -22,12 +22,10 @@ const KEEPS_NONE =
   BOUNCER?.keepsPrepared === false ? `PgBouncer ${BOUNCER.version} keeps no prepared statements` : null;
 
 describe.each([
-  ["keeps no prepared statements", 0, NONE],
-  ["keeps prepared statements", 200, NONE ?? KEEPS_NONE],
+  ["has no prepared statements", 0, NONE],
+  ["has prepared statements", 200, NONE ?? KEEPS_NONE],
 ])("through a PgBouncer in transaction mode that %s", (_how, prepared, missing) => {
-  it("everything works: migrate, enqueue, transactions, work, extend, schedules, cancel, retry, stats", async ({
-    skip,
-  }) => {
+  it("all operations work", async ({ skip }) => {
     if (missing !== null) return skip(missing);
     const by = await startBouncer(server.url(), { prepared });
     const { store } = await openStore(server, { by, listenUrl: server.url() });
@@ -66,7 +64,7 @@ describe.each([
     expect((await hf.stats()).states).toMatchObject({ running: 0, dead: 0 });
   });
 
-  it("nobody's call fails for it, whatever the pooler's connections have prepared", async ({ skip }) => {
+  it("prepared statements of other connections cause no errors", async ({ skip }) => {
     if (missing !== null) return skip(missing);
     const by = await startBouncer(server.url(), { prepared });
     const schema = ownSchema(server);
@@ -87,7 +85,7 @@ describe.each([
   });
 });
 
-it("a listener behind a PgBouncer in transaction mode finds out that it hears nothing", async ({ skip }) => {
+it("a listener behind PgBouncer detects missing notifications", async ({ skip }) => {
   if (NONE !== null) return skip(NONE);
   const by = await startBouncer(server.url());
   const pool = new pg.Pool({ connectionString: by, max: 2 });

@@ -30,8 +30,8 @@ function isExecutable(path: string): boolean {
 }
 
 /**
- * Starts a PgBouncer in transaction mode before the server, with two connections to it, and gives the address. It is gone
- * when the test is over.
+ * Starts a PgBouncer in transaction mode with two connections to the server, and returns its address. It is stopped when the
+ * test ends.
  */
 export async function startBouncer(serverUrl: string, { prepared = 0 }: { prepared?: number } = {}): Promise<string> {
   if (BOUNCER === null) throw new Error("no PgBouncer");
@@ -65,14 +65,14 @@ export async function startBouncer(serverUrl: string, { prepared = 0 }: { prepar
   });
   await until("PgBouncer to listen", async () => {
     if (child.exitCode !== null) throw new Error(`PgBouncer ended: ${complaint}`);
-    return answers(port);
+    return isListening(port);
   });
   server.hostname = "127.0.0.1";
   server.port = String(port);
   return server.href;
 }
 
-function answers(port: number): Promise<boolean> {
+function isListening(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, "127.0.0.1");
     socket.once("connect", () => resolve(true));

@@ -41,8 +41,8 @@ completingCases("PostgreSQL", async () => {
   };
 });
 
-describe("completing a job where no transaction is open", () => {
-  it("is refused: the job would be complete whatever comes after", async () => {
+describe("completeIn without an open transaction", () => {
+  it("is rejected", async () => {
     const { store, session } = await openScene(server);
     const id = await add(store);
     const lease = await claimOne(store);
@@ -52,7 +52,7 @@ describe("completing a job where no transaction is open", () => {
     expect(await stateOf(store, id)).toBe("claimed");
   });
 
-  it("is refused also when another call at the same time has led to its ROLLBACK", async () => {
+  it("is rejected after a concurrent ROLLBACK", async () => {
     const { store, session } = await openScene(server);
     const id = await add(store);
     const lease = await claimOne(store);

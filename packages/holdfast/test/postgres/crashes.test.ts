@@ -10,9 +10,7 @@ const BETWEEN = 40;
 
 const server = postgresServer({ durable: true });
 
-it(`a server that crashes ${CRASHES} times under load: every acknowledged job is completed, and the workers carry on by themselves`, async ({
-  skip,
-}) => {
+it(`every acknowledged job completes although the server crashes ${CRASHES} times`, async ({ skip }) => {
   if (NOT_OURS !== null) return skip(NOT_OURS);
   const address = addressOf(server.url(), ownSchema(server));
   const ranHere = new Set<string>();

@@ -4,10 +4,10 @@ import { judgePrepared, judgeSlots, judgeTransactions, type Slot } from "#src/st
 import { judgeConnections, judgeVersion } from "#src/stores/postgres/doctor/server.js";
 import { judgeDeadRows } from "#src/stores/postgres/doctor/tables.js";
 
-// What a test cannot bring about in a moment: old servers, hours gone by, full disks.
+// Situations that a test cannot create: old servers, long waits, full disks.
 
-describe("doctor judges", () => {
-  it("a server older than PostgreSQL 15 a problem", () => {
+describe("doctor rates", () => {
+  it("a server older than PostgreSQL 15 as a problem", () => {
     expect(judgeVersion(140_011, "14.11")).toMatchObject({ level: "problem", found: expect.stringMatching(/14\.11/) });
     expect(judgeVersion(150_000, "15.0")).toMatchObject({ level: "ok" });
   });
@@ -21,7 +21,7 @@ describe("doctor judges", () => {
     expect(judgeTransactions([open])).toMatchObject([{ level }]);
   });
 
-  it("two transactions apart: the one open longest, and the one that sees the oldest", () => {
+  it("the longest transaction and the oldest snapshot separately", () => {
     const shared = { role: "app", application: "", state: "active", query: "SELECT 1" };
     const longest = { ...shared, pid: 1, openMs: 120_000, behind: null };
     const furthest = { ...shared, pid: 2, openMs: 1_000, behind: 20_000 };
@@ -30,7 +30,7 @@ describe("doctor judges", () => {
     expect(found).toEqual([expect.stringMatching("pid 2 "), expect.stringMatching("pid 1 ")]);
   });
 
-  it("a prepared transaction that nobody ends", () => {
+  it("an abandoned prepared transaction as a problem", () => {
     expect(judgePrepared([{ name: "x", openMs: 1_000, behind: 3 }])).toMatchObject([{ level: "ok" }]);
     expect(judgePrepared([{ name: "x", openMs: 3_600_000, behind: 3 }])).toMatchObject([
       { level: "problem", advice: expect.stringMatching(/ROLLBACK PREPARED 'x'/) },
@@ -55,18 +55,18 @@ describe("doctor judges", () => {
     [97, null, "problem"],
     [96, null, "warning"],
     [20, null, "ok"],
-  ])("%d of 97 connections in use, where a process takes %s", (used, wanted, level) => {
+  ])("%d of 97 used connections when a process needs %s", (used, wanted, level) => {
     expect(judgeConnections({ max: 97, used, ours: 3, wanted })).toMatchObject({ level });
   });
 
-  it("dead rows only where they outnumber the live ones", () => {
+  it("dead rows only if they outnumber live ones", () => {
     const vacuumed = null;
     expect(judgeDeadRows({ live: 5_000_000, dead: 100_000, vacuumed })).toMatchObject({ level: "ok" });
     expect(judgeDeadRows({ live: 10, dead: 19_000, vacuumed })).toMatchObject({ level: "ok" });
     expect(judgeDeadRows({ live: 10, dead: 2_000_000, vacuumed })).toMatchObject({ level: "problem" });
   });
 
-  it("times in the largest unit that fits twice", () => {
+  it("shows times in the largest unit that fits twice", () => {
     expect([500, 1_500, 90_000, 600_000, 90_000_000, 864_000_000].map(time)).toEqual([
       "500 ms",
       "1,500 ms",

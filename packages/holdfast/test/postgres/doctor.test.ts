@@ -12,9 +12,9 @@ interface Ward {
   store: PostgresStore;
   schema: string;
   address: string;
-  /** What the doctor finds in one of its checks. */
+  /** The findings of one check. */
   findings: (check: Finding["check"]) => Promise<Finding[]>;
-  /** Runs SQL beside the store; `S.` stands for its schema. */
+  /** Runs SQL; `S.` is replaced by the schema. */
   run: (text: string) => Promise<pg.QueryResult>;
 }
 
@@ -38,11 +38,11 @@ async function ward(options: Omit<PostgresOptions, "pool"> = {}, query = ""): Pr
 
 const levels = (findings: readonly Finding[]): string[] => findings.map(({ level }) => level);
 
-describe("doctor finds nothing wrong", () => {
-  it("with a schema that was just made", async () => {
+describe("doctor finds no problems", () => {
+  it("in a new schema", async () => {
     const { store } = await ward();
     const findings = await store.doctor();
-    // Servers for tests do not wait for their disks.
+    // Test servers run with fsync off.
     const wrong = findings.filter(({ level, check }) => level !== "ok" && check !== "durability");
     expect(wrong).toEqual([]);
     expect(findings.map(({ check }) => check)).toEqual([
@@ -68,7 +68,7 @@ describe("doctor finds nothing wrong", () => {
     for (const { level, advice } of findings) expect(advice === null).toBe(level === "ok");
   });
 
-  it("and leaves nothing behind", async () => {
+  it("and leaves no objects behind", async () => {
     const { store } = await ward();
     const schemas = "SELECT count(*)::int AS n FROM pg_namespace WHERE nspname LIKE 'holdfast_shape%'";
     await store.doctor();
@@ -76,9 +76,9 @@ describe("doctor finds nothing wrong", () => {
   });
 });
 
-describe("doctor tells of a server", () => {
-  it("that cannot be reached, and of nothing else", async () => {
-    const store = postgres("postgres://nobody:secret@127.0.0.1:1/nowhere");
+describe("doctor reports a server", () => {
+  it("that cannot be reached", async () => {
+    const store = postgres("postgres://user:secret@127.0.0.1:1/nowhere");
     const findings = await store.doctor();
     expect(findings).toMatchObject([
       { check: "connection", level: "problem", found: expect.not.stringMatching("secret") },
@@ -94,7 +94,7 @@ describe("doctor tells of a server", () => {
     expect(found.at(-1)?.found).toMatch(/synchronous_commit is off/);
   });
 
-  it("whose clock differs from this process's", async () => {
+  it("whose clock differs", async () => {
     const clock = fakeClock(Date.now() - 5 * 60_000);
     const { findings } = await ward({ clock });
     expect(await findings("clock")).toMatchObject([
@@ -102,15 +102,15 @@ describe("doctor tells of a server", () => {
     ]);
   });
 
-  it("with fewer connections than a process may take", async () => {
+  it("with fewer connections than a process needs", async () => {
     const { findings } = await ward({ connections: 1_000 });
     expect(await findings("connections")).toMatchObject([
-      { level: "warning", found: expect.stringMatching(/takes up to 1,001/) },
+      { level: "warning", found: expect.stringMatching(/uses up to 1,001/) },
     ]);
   });
 });
 
-describe("doctor tells of a schema", () => {
+describe("doctor reports a schema", () => {
   it("that is missing", async () => {
     const { store, run, schema } = await ward();
     await run(`DROP SCHEMA ${schema} CASCADE`);
@@ -133,7 +133,7 @@ describe("doctor tells of a schema", () => {
     ]);
   });
 
-  it("without one of its indexes, and with the statement that makes it again", async () => {
+  it("with a missing index, and how to create it", async () => {
     const { findings, run, schema } = await ward();
     await run("DROP INDEX S.live_due");
     const [found] = await findings("schema shape");
@@ -144,7 +144,7 @@ describe("doctor tells of a schema", () => {
     expect(levels(await findings("schema shape"))).toEqual(["ok"]);
   });
 
-  it("without one of its columns", async () => {
+  it("with a missing column", async () => {
     const { findings, run } = await ward();
     await run("ALTER TABLE S.schedules DROP COLUMN changes");
     expect(await findings("schema shape")).toMatchObject([
@@ -152,7 +152,7 @@ describe("doctor tells of a schema", () => {
     ]);
   });
 
-  it("without one of its tables, which is told once", async () => {
+  it("with a missing table, once", async () => {
     const { findings, run } = await ward();
     await run("DROP TABLE S.log");
     expect(await findings("schema shape")).toMatchObject([{ found: "the table log is missing" }]);
@@ -160,15 +160,15 @@ describe("doctor tells of a schema", () => {
 
   it.each([
     ["", "warning", /not Holdfast's$/],
-    [" NOT NULL", "problem", /nothing can be written/],
+    [" NOT NULL", "problem", /every insert fails/],
     [" NOT NULL DEFAULT 0", "warning", /not Holdfast's$/],
-  ])("with a column of somebody else's%s", async (rest, level, found) => {
+  ])("with a foreign column%s", async (constraint, level, found) => {
     const { findings, run } = await ward();
-    await run(`ALTER TABLE S.live ADD COLUMN mood integer${rest}`);
+    await run(`ALTER TABLE S.live ADD COLUMN mood integer${constraint}`);
     expect(await findings("schema shape")).toMatchObject([{ level, found: expect.stringMatching(found) }]);
   });
 
-  it("with an index of somebody else's", async () => {
+  it("with a foreign index", async () => {
     const { findings, run } = await ward();
     await run("CREATE INDEX mine ON S.live (worker)");
     expect(await findings("schema shape")).toMatchObject([
@@ -176,7 +176,7 @@ describe("doctor tells of a schema", () => {
     ]);
   });
 
-  it("whose column has another type", async () => {
+  it("with another column type", async () => {
     const { findings, run } = await ward();
     await run("ALTER TABLE S.log ALTER COLUMN line TYPE varchar(10)");
     expect(await findings("schema shape")).toMatchObject([
@@ -187,7 +187,7 @@ describe("doctor tells of a schema", () => {
     ]);
   });
 
-  it("with an index whose making failed", async () => {
+  it("with an index whose creation failed", async () => {
     const { store, findings, run, schema } = await ward();
     await store.insert(newJobs(2));
     await expect(run("CREATE UNIQUE INDEX CONCURRENTLY broken ON S.live (type)")).rejects.toThrow(/unique/);
@@ -197,7 +197,7 @@ describe("doctor tells of a schema", () => {
     expect(levels(await findings("schema shape"))).toEqual(["ok"]);
   });
 
-  it("with an index of its own that is not valid, which is not told as missing", async () => {
+  it("with an invalid index, but not as missing", async () => {
     const { findings, run } = await ward();
     await run("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'S.live_due'::regclass");
     const found = await findings("invalid indexes");
@@ -208,7 +208,7 @@ describe("doctor tells of a schema", () => {
   });
 });
 
-/** As many transactions as make a difference to the horizon. */
+/** Enough transactions to make a snapshot old. */
 async function manyTransactions(): Promise<void> {
   await server.query("DO $$ BEGIN FOR n IN 1..10001 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$");
 }
@@ -221,8 +221,8 @@ async function snapshot(): Promise<pg.Client> {
   return reader;
 }
 
-describe("doctor tells what holds vacuum back", () => {
-  it("a transaction that is open while many others come and go", async () => {
+describe("doctor reports what holds vacuum back", () => {
+  it("an open transaction with an old snapshot", async () => {
     const { findings } = await ward();
     const reader = await snapshot();
     const { rows } = await reader.query("SELECT pg_backend_pid() AS pid");
@@ -238,15 +238,15 @@ describe("doctor tells what holds vacuum back", () => {
       },
     ]);
     await reader.query("COMMIT");
-    // The doctor's own transaction is none to tell of.
+    // Not doctor's own transaction.
     expect(await findings("open transactions")).toMatchObject([
       { level: "ok", found: expect.not.stringMatching(/SELECT pid, usename/) },
     ]);
   });
 
-  it("a replication slot that nobody reads from", async () => {
+  it("a replication slot without a consumer", async () => {
     const { findings, schema } = await ward();
-    // A logical one would need wal_level = logical, which takes a restart of the server; the doctor asks the same of both.
+    // A logical slot would need wal_level = logical and a restart; doctor handles both alike.
     await server.query("SELECT pg_create_physical_replication_slot($1, true)", [schema]);
     expect(await findings("replication slots")).toMatchObject([
       {
@@ -260,7 +260,7 @@ describe("doctor tells what holds vacuum back", () => {
   });
 });
 
-describe("doctor tells of dead rows", () => {
+describe("doctor reports dead rows", () => {
   it("that outnumber the live ones", async () => {
     const { findings, run } = await ward();
     await snapshot();
@@ -269,11 +269,11 @@ describe("doctor tells of dead rows", () => {
       SELECT gen_random_uuid(), 'mail', 'default', 0, 'pending', '{}', 2, 0, 4, 0, 0, 0, 0, 0, 0, 0 FROM generate_series(1, 21000);
       DELETE FROM S.live; SELECT pg_stat_force_next_flush()`);
     expect(await findings("dead rows")).toMatchObject([
-      { level: "warning", found: expect.stringMatching(/21,\d{3} dead rows beside 0 live ones/) },
+      { level: "warning", found: expect.stringMatching(/21,\d{3} dead rows and 0 live ones/) },
     ]);
   });
 
-  it("that nobody will clean away", async () => {
+  it("when autovacuum is off", async () => {
     const { findings, run } = await ward();
     await run("ALTER TABLE S.live SET (autovacuum_enabled = false)");
     const [found] = await findings("autovacuum");
@@ -283,24 +283,27 @@ describe("doctor tells of dead rows", () => {
   });
 });
 
-describe("doctor tells of queues", () => {
+describe("doctor reports queues", () => {
   const longAgo = (): number => Date.now() - 10 * 60_000;
 
-  it("with jobs that are due and no worker that takes them", async () => {
+  it("with overdue jobs and no worker", async () => {
     const { store, findings } = await ward();
     await add(store, { queue: "mail", runAt: longAgo() });
     expect(await findings("overdue jobs")).toMatchObject([
-      { level: "problem", found: expect.stringMatching(/"mail" has been due for 10 min, and no live worker takes/) },
+      {
+        level: "problem",
+        found: expect.stringMatching(/"mail" has been due for 10 min, and no live worker serves it/),
+      },
     ]);
     await store.heartbeat(workerRecord({ queues: ["other"] }));
     expect(levels(await findings("overdue jobs"))).toEqual(["problem"]);
     await store.heartbeat(workerRecord({ queues: null }));
     expect(await findings("overdue jobs")).toMatchObject([
-      { level: "warning", found: expect.stringMatching(/1 live workers take/) },
+      { level: "warning", found: expect.stringMatching(/1 live workers serve it/) },
     ]);
   });
 
-  it("that are paused while jobs in them are due", async () => {
+  it("that are paused with due jobs", async () => {
     const { store, findings } = await ward();
     await add(store, { queue: "mail", runAt: longAgo() });
     await store.pause("mail");
@@ -311,13 +314,13 @@ describe("doctor tells of queues", () => {
     expect(levels(await findings("overdue jobs"))).toEqual(["ok"]);
   });
 
-  it("that are very many", async () => {
+  it("with too many lanes", async () => {
     const { findings, run } = await ward();
     await run("INSERT INTO S.lanes (queue, priority, used_at) SELECT 'q' || n, 0, 0 FROM generate_series(1, 250) n");
     expect(await findings("lanes")).toMatchObject([{ level: "warning", found: expect.stringMatching(/250 lanes/) }]);
   });
 
-  it("whose counts nobody adds up", async () => {
+  it("whose counters are not rolled up", async () => {
     const { store, findings, run } = await ward();
     await run(`INSERT INTO S.deltas (at, queue, type, state, n, ended)
       SELECT ${longAgo() - 60_000}, 'default', 'mail', 'pending', 1, false FROM generate_series(1, 1500)`);
@@ -329,7 +332,7 @@ describe("doctor tells of queues", () => {
   });
 });
 
-describe("doctor says what it may not look at", () => {
+describe("doctor reports checks without permission", () => {
   async function poorRole(
     grants: (role: string, schema: string) => string,
   ): Promise<{ here: Ward; store: PostgresStore }> {
@@ -347,7 +350,7 @@ describe("doctor says what it may not look at", () => {
     return { here, store };
   }
 
-  it("sessions of other roles, and a schema that it could not make to compare with", async () => {
+  it("sessions of other roles and the schema comparison", async () => {
     const { here, store } = await poorRole(
       (role, schema) =>
         `GRANT USAGE ON SCHEMA ${schema} TO ${role}; GRANT SELECT ON ALL TABLES IN SCHEMA ${schema} TO ${role}`,
@@ -360,7 +363,7 @@ describe("doctor says what it may not look at", () => {
     expect(of("open transactions")).toMatchObject([
       {
         level: "ok",
-        found: expect.stringMatching(/a time that may not be seen and holds vacuum back by \d+ transactions/),
+        found: expect.stringMatching(/an unknown time and holds vacuum back by \d+ transactions/),
       },
     ]);
     expect(of("schema shape")).toMatchObject([
@@ -369,17 +372,17 @@ describe("doctor says what it may not look at", () => {
     ]);
   });
 
-  it("tables that the role may not read", async () => {
+  it("tables that the role cannot read", async () => {
     const { store } = await poorRole((role, schema) => `GRANT USAGE ON SCHEMA ${schema} TO ${role}`);
     const findings = await store.doctor();
     expect(findings.find(({ check }) => check === "schema version")).toMatchObject({
       level: "warning",
-      found: expect.stringMatching(/could not be looked at: .*permission denied/),
+      found: expect.stringMatching(/the check failed: .*permission denied/),
       advice: expect.stringMatching(/role that may read/),
     });
   });
 
-  it("a table that somebody has locked", async () => {
+  it("a locked table", async () => {
     const { store, schema } = await ward();
     await add(store);
     const operator = await server.client();
@@ -388,7 +391,7 @@ describe("doctor says what it may not look at", () => {
     const findings = await store.doctor();
     expect(findings.find(({ check }) => check === "overdue jobs")).toMatchObject({
       level: "warning",
-      found: expect.stringMatching(/could not be looked at: .*lock timeout/),
+      found: expect.stringMatching(/the check failed: .*lock timeout/),
       advice: expect.stringMatching(/pg_stat_activity/),
     });
   });

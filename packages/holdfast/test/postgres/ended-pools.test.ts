@@ -9,8 +9,8 @@ const server = postgresServer();
 const mail = job({ type: "mail", run() {} });
 const REFUSAL = { code: "CLOSED", message: "your pool was ended; call hf.close() first" };
 
-describe("where the caller ends the pool before the client is closed", () => {
-  it.each([1, 2, 10])("both ends come, right after work() on %i connections", async (max) => {
+describe("when the caller ends the pool before closing the client", () => {
+  it.each([1, 2, 10])("both end, right after work() on %i connections", async (max) => {
     const pool = server.pool({ max });
     const hf = await openClient(postgres({ pool, schema: ownSchema(server) }), mail);
     hf.work();
@@ -18,7 +18,7 @@ describe("where the caller ends the pool before the client is closed", () => {
     expect(pool.ended).toBe(true);
   });
 
-  it("a worker lets go of the connection that it listens on, so that the pool ends without the client's end", async () => {
+  it("a worker releases its listening connection", async () => {
     const pool = server.pool({ max: 4 });
     const hf = await openClient(postgres({ pool, schema: ownSchema(server) }), mail);
     hf.work({ poll: "50ms" });
@@ -32,7 +32,7 @@ describe("where the caller ends the pool before the client is closed", () => {
     expect(pool.ended).toBe(true);
   });
 
-  it("calls are refused at once, and the refusal says what to do", async () => {
+  it("calls fail immediately with advice", async () => {
     const pool = server.pool();
     const hf = await openClient(postgres({ pool, schema: ownSchema(server) }), mail);
     await pool.end();
@@ -40,7 +40,7 @@ describe("where the caller ends the pool before the client is closed", () => {
     await expect(hf.stats()).rejects.toMatchObject(REFUSAL);
   });
 
-  it("a call that waits for a connection hears of the end, though the pool never answers it", async () => {
+  it("a call that waits for a connection fails", async () => {
     const pool = server.pool({ max: 1 });
     const hf = await openClient(postgres({ pool, schema: ownSchema(server) }), mail);
     const others = await pool.connect();
@@ -51,7 +51,7 @@ describe("where the caller ends the pool before the client is closed", () => {
     await ending;
   });
 
-  it("a handler's outcome is not waited for until its lease runs out", async () => {
+  it("close does not wait for a running handler's lease", async () => {
     const pool = server.pool({ max: 4 });
     let finish = (): void => {};
     const slow = job({ type: "slow", run: () => new Promise<void>((resolve) => (finish = resolve)) });

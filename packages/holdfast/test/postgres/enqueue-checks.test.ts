@@ -17,7 +17,7 @@ async function sceneOfWeb(): Promise<{ scene: Scene; web: Login }> {
 
 const nested = (levels: number): string => `(repeat('[', ${levels}) || repeat(']', ${levels}))`;
 
-/** A call of `add_jobs`, or another that takes a batch, for one job with some values of its own, in SQL. */
+/** SQL that calls a batch function such as `add_jobs` for one job, with some other values. */
 function call(own: Readonly<Record<string, string>>, name = "add_jobs", more = ""): string {
   const values = {
     id: "gen_random_uuid()",
@@ -52,12 +52,12 @@ describe("a login with the role enqueue", () => {
     "'t', expires_at => '290000-01-01'",
     "'t', queue => '*'",
     `'t', ${nested(LIMITS.payloadDepth + 1)}::json`,
-  ])("is refused by enqueue what no client sends: %s", async (args) => {
+  ])("cannot enqueue an invalid job in SQL: %s", async (args) => {
     const { web } = await sceneOfWeb();
     await expect(web.sql(`SELECT $s.enqueue(${args})`)).rejects.toMatchObject({ code: "22023" });
   });
 
-  it("is refused in a batch what no client sends", async () => {
+  it("cannot enqueue an invalid batch", async () => {
     const { scene, web } = await sceneOfWeb();
     const refused: Record<string, string>[] = [
       { type: "''" },
@@ -91,7 +91,7 @@ describe("a login with the role enqueue", () => {
     expect(await scene.sql("SELECT 1 FROM $s.live")).toEqual([]);
   });
 
-  it("enqueues what a client may send at most", async () => {
+  it("can enqueue jobs at the limits", async () => {
     const { scene, web } = await sceneOfWeb();
     await web.sql(`SELECT $s.enqueue('t', ${nested(LIMITS.payloadDepth)}::json, expires_at => '275760-09-13Z')`);
     const text = String.raw`'"${"[{".repeat(300)}\\u0000 \" ["'`;
@@ -107,8 +107,8 @@ describe("a login with the role enqueue", () => {
   });
 });
 
-describe("rows that no client wrote", () => {
-  it("do not keep anyone from lists and jobs", async () => {
+describe("invalid rows in the tables", () => {
+  it("do not break lists and claims", async () => {
     const scene = await openScene(server);
     const type = job({ type: "t", run: () => null });
     const hf = await holdfast({ store: scene.address, jobs: [type], logger: false });

@@ -11,7 +11,7 @@ import { postgresServer } from "./server.js";
 
 const server = postgresServer();
 const FLOOD = 50_000;
-// What workers and maintenance ask for by themselves while the flood lasts.
+// Queries that workers and maintenance make anyway during the flood.
 const OWN_CALLS = 10;
 
 interface Flooded {
@@ -19,11 +19,11 @@ interface Flooded {
   /** The job that runs. */
   id: string;
   signal: AbortSignal;
-  /** Has a login without any rights send so many notifications, and returns once the store has heard all of them. */
+  /** Sends notifications from a login without privileges, and resolves when the store has received all of them. */
   flood: (payload: string, count?: number) => Promise<void>;
 }
 
-/** A worker that runs one job, and somebody else on the same server. */
+/** A worker that runs one job, and another login on the same server. */
 async function flooded(): Promise<Flooded> {
   const scene = await openScene(server);
   const mallory = await login(server, scene, await newRole(server, "mallory"));
@@ -48,7 +48,7 @@ async function flooded(): Promise<Flooded> {
   onTestFinished(unlisten);
   const mark = async (sql: RunSql): Promise<void> => {
     const before = marks;
-    await until("the mark to be heard", async () => {
+    await until("the mark to be received", async () => {
       await sql("SELECT pg_notify('holdfast_$s', 'mallory schedules')");
       return marks > before;
     });
@@ -60,7 +60,7 @@ async function flooded(): Promise<Flooded> {
     signal,
     async flood(payload, count = FLOOD) {
       watched.forget();
-      // Of the same in one transaction PostgreSQL sends one.
+      // PostgreSQL sends equal notifications of one transaction once.
       await mallory.sql(
         `SELECT pg_notify('holdfast_$s', 'mallory' || n || ${payload}) FROM generate_series(1, ${count}) AS n`,
       );
@@ -69,36 +69,36 @@ async function flooded(): Promise<Flooded> {
   };
 }
 
-describe("hints that anybody may forge", () => {
-  it("to stop a running job cost a few looks, and stop nothing", async () => {
+describe("forged hints", () => {
+  it("to cancel a running job cause few queries", async () => {
     const { watched, id, signal, flood } = await flooded();
     await flood(`' cancel ${id}'`);
     expect(watched.count("extend")).toBeLessThan(OWN_CALLS);
     expect(signal.aborted).toBe(false);
   });
 
-  it("do not keep a job from being cancelled", { timeout: 30_000 }, async () => {
+  it("do not prevent a real cancellation", { timeout: 30_000 }, async () => {
     const { watched, id, signal, flood } = await flooded();
     await flood(`' cancel ${id}'`, 1_000);
     expect(await watched.store.cancel([id])).toEqual(["requested"]);
     await until("the job to stop", () => signal.aborted);
   });
 
-  it("to stop jobs that do not run here cost no look", async () => {
+  it("to cancel other jobs cause no queries", async () => {
     const { watched, flood } = await flooded();
     await flood("' cancel ' || gen_random_uuid() || ',' || gen_random_uuid()");
     expect(watched.count("extend")).toBe(0);
   });
 
-  it.each(["work", "finished", "schedules"])("of %s cost few looks, however many they are", async (kind) => {
+  it.each(["work", "finished", "schedules"])("of kind %s cause few queries", async (kind) => {
     const { watched, flood } = await flooded();
     const began = performance.now();
     await flood(`' ${kind}'`);
-    // One of a kind in ten milliseconds, at most.
+    // At most one of a kind every ten milliseconds.
     expect(watched.total()).toBeLessThan(OWN_CALLS + (performance.now() - began) / 10);
   });
 
-  it("that say nothing are dropped", async () => {
+  it("with invalid payloads are dropped", async () => {
     const { watched, flood } = await flooded();
     await flood("repeat(' cancel', 1000)", 1_000);
     await flood("' ' || repeat('x,', 3900)", 1_000);
@@ -106,34 +106,34 @@ describe("hints that anybody may forge", () => {
   });
 });
 
-describe("what notifications say", () => {
-  /** What becomes of payloads that come all at once: at once, and when the pause is over. */
+describe("notifications", () => {
+  /** The hints for payloads that arrive together: immediately, and after the pause. */
   function handedOn(payloads: Iterable<string>): { first: Hint[]; later: Hint[] } {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
     const hints: Hint[] = [];
-    const heard = new HintFilter("us", (some) => hints.push(...some));
-    for (const payload of payloads) heard.receive(payload);
+    const received = new HintFilter("us", (some) => hints.push(...some));
+    for (const payload of payloads) received.receive(payload);
     const first = hints.splice(0);
     vi.runAllTimers();
-    heard.stop();
+    received.stop();
     return { first, later: hints };
   }
   const many = (payload: () => string): string[] => Array.from({ length: FLOOD }, payload);
 
-  it.each(["work", "finished", "schedules"])("of %s is handed on at once, and once more", (kind) => {
+  it.each(["work", "finished", "schedules"])("of kind %s are forwarded once, and once after the pause", (kind) => {
     const hint = kind === "work" ? { kind, inMs: 0 } : { kind };
     expect(handedOn([`them ${kind}`])).toEqual({ first: [hint], later: [] });
     expect(handedOn(many(() => `them ${kind}`))).toEqual({ first: [hint], later: [hint] });
   });
 
-  it("of jobs to stop is handed on together, and no more than a thousand", () => {
+  it("to cancel jobs are combined, up to 1,000 ids", () => {
     const { first, later } = handedOn(many(() => `them cancel ${newId(Date.now())},${newId(Date.now())}`));
     expect(first).toMatchObject([{ kind: "cancel", ids: { length: 2 } }]);
     expect(later).toMatchObject([{ kind: "cancel", ids: { length: 1_000 } }]);
   });
 
-  it("that is our own, or of no kind, or names no job, is dropped", () => {
+  it("of this process, of unknown kind or without ids are dropped", () => {
     const id = newId(Date.now());
     const dropped = [
       "us work",

@@ -27,10 +27,10 @@ const welcome = job({
   run: ({ input, job: { tags, user } }) => ({ sent: input.to, tags, user }),
 });
 
-describe("enqueue, called in SQL", () => {
-  it("wakes a worker, which runs the job with its typed input", async () => {
+describe("enqueue in SQL", () => {
+  it("wakes a worker, which runs the job", async () => {
     const { address, sql } = await openScene(server);
-    // Only a notification can bring it in time.
+    // Only a notification is fast enough.
     const hf = await holdfast({ store: address, jobs: [welcome], logger: false });
     const worker = hf.work({ poll: "1h" });
     await hf.result(welcome, (await hf.enqueue(welcome, { to: "first" })).id, { timeout: "10s" });
@@ -40,7 +40,7 @@ describe("enqueue, called in SQL", () => {
     await hf.close();
   });
 
-  it("makes the same job as the client does", async () => {
+  it("creates the same job as the client", async () => {
     const { store, address, sql } = await openScene(server);
     const hf = await holdfast({ store: address, jobs: [welcome], logger: false });
     const to = "x".repeat(LIMITS.inlineInputBytes);
@@ -73,7 +73,7 @@ describe("enqueue, called in SQL", () => {
     await hf.close();
   });
 
-  it("carries a trace context, and leaves out one that is too long", async () => {
+  it("stores the trace, and drops one that is too long", async () => {
     const { store, sql } = await openScene(server);
     const trace = `{"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}`;
     const longest = "x".repeat(LIMITS.traceBytes);
@@ -85,7 +85,7 @@ describe("enqueue, called in SQL", () => {
     expect(await sql("SELECT trace FROM $s.jobs ORDER BY created_at LIMIT 1")).toEqual([{ trace }]);
   });
 
-  it("gives ids that sort as they were made, of version 7", async () => {
+  it("returns sortable ids of version 7", async () => {
     const { sql } = await openScene(server);
     const before = Date.now();
     const id = await enqueue(sql, "'a'");
@@ -94,7 +94,7 @@ describe("enqueue, called in SQL", () => {
     expect(Math.abs(madeAt - before)).toBeLessThan(60_000);
   });
 
-  it("adds the lane that the job needs, paused where its queue is", async () => {
+  it("creates the lane of the job", async () => {
     const { store, sql } = await openScene(server);
     await store.pause("slow");
     await enqueue(sql, "'a', queue => 'slow', priority => 3");
@@ -106,7 +106,7 @@ describe("enqueue, called in SQL", () => {
     expect((await claim(store)).map(({ queue }) => queue)).toEqual(["quick"]);
   });
 
-  it("does not hold up others in a lane that is in use, while its transaction is open", async () => {
+  it("does not block other enqueues to an existing lane", async () => {
     const { store, session, sql } = await openScene(server);
     await add(store);
     const open = await session();
@@ -118,7 +118,7 @@ describe("enqueue, called in SQL", () => {
     await open.sql("COMMIT");
   });
 
-  it("keeps counts and lists right", async () => {
+  it("updates counts and lists", async () => {
     const { store, sql } = await openScene(server);
     await sql("SELECT $s.enqueue('a') FROM generate_series(1, 3)");
     await enqueue(sql, "'b', run_at => now() + interval '1 day'");
@@ -127,7 +127,7 @@ describe("enqueue, called in SQL", () => {
     expect(await claim(store)).toHaveLength(3);
   });
 
-  it("in a transaction that is rolled back leaves no job, no count and no lane", async () => {
+  it("leaves nothing after a rollback", async () => {
     const { store, session } = await openScene(server);
     const { sql } = await session();
     await sql("BEGIN");
@@ -139,7 +139,7 @@ describe("enqueue, called in SQL", () => {
     expect(await enqueue(sql, "'a', unique_key => 'k'")).toBe((await listed(store))[0]?.id);
   });
 
-  it("in a trigger adds a job for each row of a table", async () => {
+  it("works in a trigger", async () => {
     const { store, sql } = await openScene(server);
     await sql(`CREATE TABLE $s.people (name text);
       CREATE FUNCTION $s.welcome() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -151,8 +151,8 @@ describe("enqueue, called in SQL", () => {
   });
 });
 
-describe("enqueue, called in SQL twice", () => {
-  it("with one id is one job, also when that is long finished", async () => {
+describe("enqueue in SQL, called twice", () => {
+  it("with the same id returns the same job", async () => {
     const { store, sql } = await openScene(server);
     const { id } = newJob();
     for (const args of ["id => $1", "id => $1, unique_key => 'k'"]) {
@@ -164,7 +164,7 @@ describe("enqueue, called in SQL twice", () => {
     expect(await counted(store)).toEqual({ "a completed": 1 });
   });
 
-  it("with one key answers the job that holds it, until that is finished", async () => {
+  it("with the same key returns the job that holds it", async () => {
     const { store, sql } = await openScene(server);
     const first = await enqueue(sql, "'a', unique_key => 'k'");
     expect(await enqueue(sql, "'b', unique_key => 'k'")).toBe(first);
@@ -175,7 +175,7 @@ describe("enqueue, called in SQL twice", () => {
     expect(await counted(store)).toEqual({ "a completed": 1, "b pending": 1 });
   });
 
-  it("shares keys with the client, each user having their own", async () => {
+  it("shares keys with the client, per user", async () => {
     const { address, sql } = await openScene(server);
     const hf = await holdfast({ store: address, jobs: [welcome], logger: false });
     const { id: anyones } = await hf.enqueue(welcome, { to: "a" }, { unique: "k" });
@@ -191,7 +191,7 @@ describe("enqueue, called in SQL twice", () => {
     await hf.close();
   });
 
-  it("by two sessions at once with one key: the second waits for the first, and answers its job", async () => {
+  it("by two sessions with one key waits and returns the first job", async () => {
     const { store, sql, session } = await openScene(server);
     await enqueue(sql, "'lane'");
     for (const [end, same] of [
@@ -213,7 +213,7 @@ describe("enqueue, called in SQL twice", () => {
     expect(await counted(store)).toEqual({ "a pending": 2, "lane pending": 1 });
   });
 
-  it("takes over a key whose time is over", async () => {
+  it("takes over a key whose period has ended", async () => {
     const { store, sql } = await openScene(server);
     const held = await add(store, { unique: key("k", { scope: "period", periodMs: 3_600_000 }) });
     expect(await enqueue(sql, "'a', unique_key => 'k'")).toBe(held);
@@ -222,27 +222,31 @@ describe("enqueue, called in SQL twice", () => {
   });
 });
 
-describe("enqueue, called in SQL, refuses by name", () => {
+describe("enqueue in SQL rejects", () => {
   const refused: [what: string, args: string, message: RegExp][] = [
     ["no type", "NULL", /type must not be empty/],
     ["an empty type", "''", /type must not be empty/],
-    ["a long type", "repeat('x', 201)", /type is 201 characters long; at most 200/],
+    ["a long type", "repeat('x', 201)", /type is 201 characters long; the limit is 200/],
     ["a control character", "E'a\\nb'", /type contains control/],
     ["a long queue", "'a', queue => repeat('x', 101)", /queue is 101/],
     ["an empty key", "'a', unique_key => ''", /unique_key must/],
     ["an empty user", "'a', user_id => ''", /user_id must/],
     ["an empty tag", "'a', tags => '{x,\"\"}'", /tags must/],
-    ["too many tags", "'a', tags => array_fill('x'::text, '{21}')", /21 tags; at most 20/],
-    ["a priority out of range", "'a', priority => 101", /priority 101 is not from -100 to 100/],
-    ["no attempt", "'a', max_attempts => 0", /max_attempts 0 is not from 1/],
+    ["too many tags", "'a', tags => array_fill('x'::text, '{21}')", /21 tags; the limit is 20/],
+    ["a priority out of range", "'a', priority => 101", /priority 101 is not between -100 and 100/],
+    ["no attempt", "'a', max_attempts => 0", /max_attempts 0 is not between 1/],
     ["no input", "'a', NULL", /input must not be NULL/],
     ["a large input", "'a', to_json(repeat('x', 262143))", /262145 bytes of JSON; the limit is 262144/],
     ["a NUL", `'a', '{"a": "\\u0000"}'`, /contains \\u0000/],
-    ["a time without end", "'a', run_at => 'infinity'", /points in time/],
-    ["an expiry that has passed", "'a', expires_at => now()", /could never/],
-    ["an expiry before its time", "'a', run_at => now() + '2h', expires_at => now() + '1h'", /could never/],
+    ["an infinite time", "'a', run_at => 'infinity'", /must be finite/],
+    ["an expiry in the past", "'a', expires_at => now()", /expires_at must be after run_at/],
+    [
+      "an expiry before run_at",
+      "'a', run_at => now() + '2h', expires_at => now() + '1h'",
+      /expires_at must be after run_at/,
+    ],
   ];
-  it("what no client could have made", async () => {
+  it("invalid arguments, and names them", async () => {
     const { store, sql } = await openScene(server);
     for (const [what, args, message] of refused) {
       const failed = await enqueue(sql, args).catch((error: unknown) => error);
@@ -252,15 +256,15 @@ describe("enqueue, called in SQL, refuses by name", () => {
     expect(await store.queues()).toEqual([]);
   });
 
-  it("but not what only looks like a NUL", async () => {
+  it("but not an escaped backslash before u0000", async () => {
     const { store, sql } = await openScene(server);
     await enqueue(sql, `'a', '{"path": "C:\\\\u0000"}'`);
     expect((await listed(store)).map(({ input }) => input)).toEqual([`{"path": "C:\\\\u0000"}`]);
   });
 });
 
-describe("A-03 expire_stale_jobs, called in SQL", () => {
-  it("A-03 lays leases down that ran out, retries while attempts remain, and tells how many", async () => {
+describe("A-03 expire_stale_jobs in SQL", () => {
+  it("A-03 reaps expired leases, retries, and returns how many", async () => {
     const { store, sql } = await openScene(server);
     const again = await add(store, { type: "again" });
     const last = await add(store, { type: "last", maxAttempts: 1 });
@@ -290,7 +294,7 @@ describe("A-03 expire_stale_jobs, called in SQL", () => {
     ]);
   });
 
-  it("lays down at most as many as it is told", async () => {
+  it("reaps at most the given number", async () => {
     const { store, sql } = await openScene(server);
     for (const type of ["a", "b", "c"]) await add(store, { type });
     await claim(store);
@@ -299,7 +303,7 @@ describe("A-03 expire_stale_jobs, called in SQL", () => {
     expect(await sql("SELECT $s.expire_stale_jobs(2) AS n")).toEqual([{ n: 1 }]);
   });
 
-  it("wakes a worker for what is to be retried", async () => {
+  it("wakes a worker for retried jobs", async () => {
     const { store, address, sql } = await openScene(server);
     const id = await add(store, { type: "welcome", input: '{"to":"ada"}' });
     await claim(store, { leaseMs: 3_600_000 });
@@ -314,7 +318,7 @@ describe("A-03 expire_stale_jobs, called in SQL", () => {
 });
 
 describe("functions for SQL", () => {
-  it("are nobody's to call unless granted, and find nothing by search path", async () => {
+  it("need a grant, and do not use the search path", async () => {
     const { sql } = await openScene(server);
     const rows = await sql(`SELECT proname AS name, prosecdef AS definer, proconfig AS config,
         has_function_privilege('pg_monitor', oid, 'EXECUTE') AS open

@@ -12,7 +12,7 @@ import { postgresServer } from "./server.js";
 const server = postgresServer();
 const mail = job({ type: "mail", run() {} });
 
-/** A transaction of the caller's, open until the test ends it. */
+/** The caller's transaction, open until the test ends it. */
 async function begin(): Promise<pg.Client> {
   const tx = await server.client();
   await tx.query("BEGIN");
@@ -21,31 +21,31 @@ async function begin(): Promise<pg.Client> {
 }
 
 describe("a unique key that an open transaction is about to take", () => {
-  it("holds up nobody else in its batch: plain jobs and other keys go through, it is to be asked again", async () => {
+  it("does not block other jobs of its batch", async () => {
     const { store } = await openStore(server);
     const tx = await begin();
     await store.insertIn(tx, [newJob({ unique: key("a") })]);
     const jobs = [newJob(), newJob({ unique: key("a") }), newJob({ unique: key("b") }), newJob()];
     const inserted = { status: "inserted" };
     expect(await store.insert(jobs)).toEqual([inserted, "busy", inserted, inserted]);
-    // The longer batch is taken apart until the two stand alone.
+    // The longer batch is split until the two are alone.
     const many = Array.from({ length: 200 }, (_, n) => newJob({ unique: key(`many ${n}`) }));
     await store.insertIn(tx, [newJob({ unique: key("many 7") }), newJob({ unique: key("many 150") })]);
-    const answers = await store.insert(many);
-    expect(answers.flatMap((answer, at) => (answer === "busy" ? [at] : []))).toEqual([7, 150]);
+    const results = await store.insert(many);
+    expect(results.flatMap((result, at) => (result === "busy" ? [at] : []))).toEqual([7, 150]);
   });
 
-  it("is one of many, and a job whose key is free goes through all the same", async () => {
+  it("does not block a free key among many held ones", async () => {
     const { store } = await openStore(server);
     const tx = await begin();
     const taken = Array.from({ length: 60 }, (_, n) => ({ unique: key(`taken ${n}`) }));
     await store.insertIn(tx, taken.map(newJob));
-    const answers = await store.insert([...taken, { unique: key("zzz") }].map(newJob));
-    expect(answers.slice(0, 60).every((answer) => answer === "busy")).toBe(true);
-    expect(answers[60]).toEqual({ status: "inserted" });
+    const results = await store.insert([...taken, { unique: key("zzz") }].map(newJob));
+    expect(results.slice(0, 60).every((result) => result === "busy")).toBe(true);
+    expect(results[60]).toEqual({ status: "inserted" });
   });
 
-  it("is waited for by those who want it too, without holding up the others", async () => {
+  it("is waited for without blocking other enqueues", async () => {
     const { address } = await openStore(server);
     const hf = await openClient(address, mail);
     const tx = await begin();
@@ -58,7 +58,7 @@ describe("a unique key that an open transaction is about to take", () => {
     expect(await third).toMatchObject([{ id: first.id, duplicate: true }, { duplicate: false }]);
   });
 
-  it("is free for those who wait when the transaction rolls back", async () => {
+  it("is taken by a waiting enqueue after a rollback", async () => {
     const { address } = await openStore(server);
     const hf = await openClient(address, mail);
     const tx = await begin();
@@ -69,7 +69,7 @@ describe("a unique key that an open transaction is about to take", () => {
     expect(await second).toMatchObject({ duplicate: false });
   });
 
-  it("is waited for no longer than two seconds; then the enqueue alone fails and may be tried again", async () => {
+  it("is waited for at most two seconds", async () => {
     const { address } = await openStore(server);
     const hf = await openClient(address, mail);
     const tx = await begin();
@@ -83,7 +83,7 @@ describe("a unique key that an open transaction is about to take", () => {
     expect(await hf.enqueue(mail, {}, { unique: "welcome" })).toMatchObject({ duplicate: false });
   });
 
-  it("is waited for as long inside another transaction, which then goes on as it was", async () => {
+  it("is waited for in a transaction, which can continue", async () => {
     const { address } = await openStore(server);
     const hf = await openClient(address, mail);
     const [tx, other] = [await begin(), await begin()];
@@ -92,7 +92,7 @@ describe("a unique key that an open transaction is about to take", () => {
     const before = await hf.enqueue(mail, {}, { unique: "before", tx: other });
     await expect(hf.enqueue(mail, {}, { unique: "welcome", tx: other })).rejects.toMatchObject({
       code: "STORE_UNAVAILABLE",
-      message: expect.stringMatching(/unique key; try again/),
+      message: expect.stringMatching(/unique key; retry/),
     });
     expect((await other.query("SHOW lock_timeout")).rows).toEqual([{ lock_timeout: "7s" }]);
     await other.query("COMMIT");
@@ -100,8 +100,8 @@ describe("a unique key that an open transaction is about to take", () => {
   });
 });
 
-describe("a unique key that is held", () => {
-  it("is asked for by an open transaction without holding up its job's end", async () => {
+describe("a held unique key", () => {
+  it("can be requested without blocking the end of its job", async () => {
     const { store } = await openStore(server);
     await store.insert([newJob({ unique: key("a") })]);
     const holder = await claimOne(store);
@@ -113,7 +113,7 @@ describe("a unique key that is held", () => {
     expect(await stateOf(store, holder.id)).toBe("completed");
   });
 
-  it("of a job that somebody has locked is not replaced at once, but holds up nobody", async () => {
+  it("of a locked job returns busy and blocks no other job", async () => {
     const { store, schema } = await openStore(server);
     const holder = newJob({ unique: key("a") });
     await store.insert([holder]);
@@ -125,7 +125,7 @@ describe("a unique key that is held", () => {
     expect(await store.insert([replacement])).toEqual([{ status: "duplicate", of: holder.id, replaced: true }]);
   });
 
-  it("of a job that somebody has locked is busy alone: a new key of the same batch is not its own duplicate", async () => {
+  it("of a locked job does not make other jobs duplicates", async () => {
     const { store, schema } = await openStore(server);
     await store.insert([newJob({ unique: key("a") })]);
     const operator = await begin();
@@ -134,7 +134,7 @@ describe("a unique key that is held", () => {
     expect(await store.insert([newJob({ unique: key("new") }), replacement])).toEqual([{ status: "inserted" }, "busy"]);
   });
 
-  it("and cannot be replaced by what is no JSON, refuses that alone", async () => {
+  it("rejects only the replacement with invalid JSON", async () => {
     const { store } = await openStore(server);
     await store.insert([newJob({ unique: key("a") })]);
     const replacement = newJob({ input: "{oops", unique: key("a", { onConflict: "replace" }) });
@@ -144,7 +144,7 @@ describe("a unique key that is held", () => {
     ]);
   });
 
-  it("for good, by a job that has ended, leaves the asking transaction as patient as it was", async () => {
+  it("of a finished job leaves the lock timeout unchanged", async () => {
     const { store } = await openStore(server);
     const unique = key("a", { scope: "forever", onConflict: "replace" });
     await store.insert([newJob({ unique })]);
@@ -157,7 +157,7 @@ describe("a unique key that is held", () => {
     expect((await tx.query("SHOW lock_timeout")).rows).toEqual([{ lock_timeout: "0" }]);
   });
 
-  it("by another job once the first is locked is not taken from that one", async () => {
+  it("is not taken from a job that just got it", async () => {
     const { store, schema } = await openStore(server);
     const unique = key("a", { scope: "waiting", onConflict: "replace" });
     const [first, second] = [newJob({ unique }), newJob({ input: `"second"` })];
@@ -169,7 +169,7 @@ describe("a unique key that is held", () => {
       const waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'";
       return (await server.query(waiting, [schema])).rows.length > 0;
     });
-    // As if the first had been claimed, which frees its key, and put back.
+    // As if the first had been claimed, which frees its key, and released.
     await operator.query(`UPDATE ${schema}.keys SET job = $1`, [second.id]);
     await operator.query("COMMIT");
     expect(await replaced).toEqual([{ status: "duplicate", of: second.id, replaced: true }]);
@@ -180,10 +180,10 @@ describe("a unique key that is held", () => {
   });
 });
 
-describe("jobs that are put into one transaction at once", () => {
+describe("concurrent enqueues in one transaction", () => {
   const refusing = { unique: { key: "held", onConflict: "reject" } } as const;
 
-  it("leave nothing behind when one is refused and the caller rolls back at once", async () => {
+  it("leave nothing when one is rejected and the caller rolls back", async () => {
     const { address, schema } = await openStore(server);
     const hf = await openClient(address, mail);
     await hf.enqueue(mail, {}, { unique: "held" });
@@ -195,16 +195,16 @@ describe("jobs that are put into one transaction at once", () => {
     expect((await server.query(`SELECT key FROM ${schema}.keys`)).rows).toEqual([{ key: "held" }]);
   });
 
-  it("as a list have each its own answer, also where one is refused", async () => {
+  it("as an array have one result each", async () => {
     const { address } = await openStore(server);
     const strict = job({ type: "strict", input: z.object({ n: z.number() }), run() {} });
     const hf = await openClient(address, strict);
     const { id } = await hf.enqueue(strict, { n: 0 }, { unique: "held" });
     const inputs = [{ n: 0 }, { n: 1 }, { n: "two" as unknown as number }, { n: 3 }];
     const tx = await begin();
-    const answers = await hf.enqueueMany(strict, inputs, { tx, each: ({ n }) => (n === 1 ? refusing : {}) });
+    const results = await hf.enqueueMany(strict, inputs, { tx, each: ({ n }) => (n === 1 ? refusing : {}) });
     await tx.query("COMMIT");
-    expect(answers).toMatchObject([
+    expect(results).toMatchObject([
       { error: null },
       { id: null, error: { code: "DUPLICATE_JOB", holder: id } },
       { id: null, error: { code: "INVALID_INPUT" } },
@@ -213,35 +213,35 @@ describe("jobs that are put into one transaction at once", () => {
     expect((await hf.list()).jobs.map(({ input }) => input)).toEqual([{ n: 3 }, { n: 0 }, { n: 0 }]);
   });
 
-  it("as a list are written by as many statements as there are parts of it, and not jobs", async () => {
+  it("as an array use one statement per part", async () => {
     const { address } = await openStore(server, { notify: false });
     const hf = await openClient(address, mail);
     const tx = await begin();
     let statements = 0;
     const counting = { query: (text: string, values: unknown[]) => (statements++, tx.query(text, values)) };
-    const answers = await hf.enqueueMany(
+    const results = await hf.enqueueMany(
       mail,
       Array.from({ length: 1_200 }, () => ({})),
       { tx: counting },
     );
     await tx.query("COMMIT");
-    expect(answers.filter(({ error }) => error === null)).toHaveLength(1_200);
+    expect(results.filter(({ error }) => error === null)).toHaveLength(1_200);
     expect(statements).toBeLessThan(20);
     expect((await hf.stats()).states.pending).toBe(1_200);
   });
 });
 
-it("a transaction that takes very many keys is found out by a few jobs of a batch and not by each", async () => {
+it("a batch with many locked keys waits only a few times", async () => {
   const { store } = await openStore(server);
   const keyed = (): NewJob[] => Array.from({ length: 500 }, (_, n) => newJob({ unique: key(`k${n}`) }));
   await store.insertIn(await begin(), keyed());
   const startedAt = performance.now();
   expect(new Set(await store.insert(keyed()))).toEqual(new Set(["busy"]));
-  // Each waiting for itself would take 15 s.
+  // If each job waited, it would take 15 s.
   expect(performance.now() - startedAt).toBeLessThan(5_000);
 });
 
-it("a transaction that locks very many jobs is found out by a few of those who would replace them", async () => {
+it("a batch with many locked jobs to replace waits only a few times", async () => {
   const { store, schema } = await openStore(server);
   const keyed = (): NewJob[] =>
     Array.from({ length: 500 }, (_, n) => newJob({ unique: key(`k${n}`, { onConflict: "replace" }) }));
@@ -252,18 +252,18 @@ it("a transaction that locks very many jobs is found out by a few of those who w
   expect(performance.now() - startedAt).toBeLessThan(5_000);
 });
 
-it("jobs that are put into one transaction at once do not spoil each other", async () => {
+it("concurrent enqueues in one transaction do not affect each other", async () => {
   const { store } = await openStore(server);
   const tx = await begin();
   const [good, bad, other] = [newJob(), newJob({ maxAttempts: 0 }), newJob()];
-  const answers = await Promise.all([good, bad, other].map(async (each) => store.insertIn(tx, [each])));
-  expect(answers.flat()).toMatchObject([{ status: "inserted" }, { status: "refused" }, { status: "inserted" }]);
+  const results = await Promise.all([good, bad, other].map(async (each) => store.insertIn(tx, [each])));
+  expect(results.flat()).toMatchObject([{ status: "inserted" }, { status: "refused" }, { status: "inserted" }]);
   await tx.query("COMMIT");
   expect((await store.list({}, { limit: 10, cursor: null })).jobs.map(({ id }) => id)).toEqual([other.id, good.id]);
 });
 
-describe("a unique key whose job is gone", () => {
-  /** A key for an hour, whose job was deleted past the store. */
+describe("a unique key whose job was deleted", () => {
+  /** A key for an hour whose job was deleted by SQL. */
   async function gone(): Promise<{ store: PostgresStore; schema: string }> {
     const { store, schema } = await openStore(server);
     await store.insert([newJob({ unique: HOUR })]);
@@ -272,13 +272,13 @@ describe("a unique key whose job is gone", () => {
   }
   const HOUR = key("a", { scope: "period", periodMs: 3_600_000 });
 
-  it("D-02 is taken by one of two transactions that both found it so", async () => {
+  it("D-02 is taken by one of two transactions", async () => {
     const { store } = await gone();
     const [first, second] = [await begin(), await begin()];
     const { rows } = await second.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
     const winner = newJob({ unique: HOUR });
     expect(await store.insertIn(first, [winner])).toEqual([{ status: "inserted" }]);
-    // Its snapshot is older than the winner's job: it must not take that for gone as well.
+    // Its snapshot is older than the winner's job, which must not count as deleted.
     const waiting = store.insertIn(second, [newJob({ unique: HOUR })]);
     await until("the second to wait for the key", async () => {
       const blocked = await server.query("SELECT cardinality(pg_blocking_pids($1)) AS n", [rows[0]?.pid]);
@@ -292,7 +292,7 @@ describe("a unique key whose job is gone", () => {
     ]);
   });
 
-  it("D-02 is free for a function call, and in any scope but for good", async () => {
+  it("D-02 is free in every scope but forever", async () => {
     const { store, schema } = await gone();
     const { rows } = await server.query(`SELECT ${schema}.enqueue('mail', unique_key => 'a') AS id`);
     const id = (rows as { id: string }[])[0]?.id ?? "";

@@ -11,14 +11,14 @@ const HOUR = 3_600_000;
 const INSERTED = { status: "inserted" } as const;
 const mail = job({ type: "mail", run() {} });
 
-/** A session whose transaction is open. */
+/** A session with an open transaction. */
 async function begin({ session }: Scene): ReturnType<Scene["session"]> {
   const tx = await session();
   await tx.sql("BEGIN");
   return tx;
 }
 
-/** Makes a lane that was last used so many hours ago, and that nobody's memory has. */
+/** Creates a lane that was last used some hours ago and that no process remembers. */
 async function addOldLane(sql: RunSql, queue: string, hours: number): Promise<void> {
   await sql(
     `INSERT INTO $s.lanes (queue, priority, paused, used_at)
@@ -35,8 +35,8 @@ async function hoursUnused(sql: RunSql, queue: string): Promise<number> {
   return row?.hours ?? Number.NaN;
 }
 
-describe("a new queue that an open transaction is about to make by SQL", () => {
-  it("takes jobs that the same transaction enqueues by the client, as many as it likes", async () => {
+describe("a new queue that an open SQL transaction creates", () => {
+  it("accepts jobs that the same transaction enqueues", async () => {
     const scene = await openScene(server);
     const hf = await openClient(scene.store, mail);
     const { sql, client: tx } = await begin(scene);
@@ -46,7 +46,7 @@ describe("a new queue that an open transaction is about to make by SQL", () => {
     expect(await claim(scene.store)).toHaveLength(101);
   });
 
-  it("holds up no job of another queue in its batch, be that new or not; its own are to be asked again", async () => {
+  it("does not block jobs of other queues in the batch", async () => {
     const scene = await openScene(server);
     const { store } = scene;
     await add(store, { queue: "known" });
@@ -60,7 +60,7 @@ describe("a new queue that an open transaction is about to make by SQL", () => {
     expect(await claimIds(store, { queues: ["fresh"] })).toHaveLength(1);
   });
 
-  it("is waited for by those who enqueue into it too, and named if that takes too long", async () => {
+  it("is waited for, and named on a timeout", async () => {
     const scene = await openScene(server);
     const hf = await openClient(scene.store, mail);
     const { sql } = await begin(scene);
@@ -76,7 +76,7 @@ describe("a new queue that an open transaction is about to make by SQL", () => {
     expect(await claimIds(scene.store, { queues: ["fresh"] })).toHaveLength(2);
   });
 
-  it("keeps back the schedules of that queue, and no others", async () => {
+  it("delays only the schedules of that queue", async () => {
     const scene = await openScene(server);
     const { store } = scene;
     const { sql } = await begin(scene);
@@ -92,8 +92,8 @@ describe("a new queue that an open transaction is about to make by SQL", () => {
   });
 });
 
-describe("a queue long unused that an open transaction has used by SQL", () => {
-  it("holds up nobody: neither its own jobs nor those of others", async () => {
+describe("an old queue that an open SQL transaction uses", () => {
+  it("blocks no enqueue", async () => {
     const scene = await openScene(server);
     await addOldLane(scene.sql, "old", 13);
     const { sql } = await begin(scene);
@@ -103,7 +103,7 @@ describe("a queue long unused that an open transaction has used by SQL", () => {
     expect((await claimIds(scene.store)).toSorted()).toEqual(jobs.map(({ id }) => id).toSorted());
   });
 
-  it("holds up no other transaction that enqueues into it", async () => {
+  it("blocks no other transaction", async () => {
     const scene = await openScene(server);
     await addOldLane(scene.sql, "old", 13);
     const [one, other] = [await begin(scene), await begin(scene)];
@@ -112,7 +112,7 @@ describe("a queue long unused that an open transaction has used by SQL", () => {
     expect(await scene.store.insertIn(one.client, [newJob({ queue: "old" })])).toEqual([INSERTED]);
   });
 
-  it("and is about to be forgotten takes no job: with a rollback it could be gone before the job is seen", async () => {
+  it("accepts no job when it is about to be deleted", async () => {
     const scene = await openScene(server);
     await addOldLane(scene.sql, "old", 25);
     const { sql } = await begin(scene);
@@ -122,8 +122,8 @@ describe("a queue long unused that an open transaction has used by SQL", () => {
   });
 });
 
-describe("a queue that is there", () => {
-  it("is not written again by a process that comes up and finds it used of late, and is if it was not", async () => {
+describe("an existing queue", () => {
+  it("is updated by a new process only if it is old", async () => {
     const { store, sql } = await openScene(server);
     await addOldLane(sql, "fresh", 0);
     await addOldLane(sql, "old", 13);
@@ -133,7 +133,7 @@ describe("a queue that is there", () => {
     expect(await hoursUnused(sql, "old")).toBe(0);
   });
 
-  it("is made again by a process that slept through its being forgotten, though its timers stood still", async () => {
+  it("is created again after the process was suspended", async () => {
     const clock = fakeClock();
     const { store } = await openScene(server, { clock });
     await add(store);

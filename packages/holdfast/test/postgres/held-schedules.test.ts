@@ -19,11 +19,11 @@ const mail = job({ type: "mail", run() {} });
 
 interface SceneWithUsers extends Scene {
   users: string;
-  /** A transaction that is open until the test ends it. */
+  /** A transaction that stays open until the test ends it. */
   begin: () => ReturnType<Scene["session"]>;
 }
 
-/** A store whose jobs refer to a table of users with `ada` and `bob` in it. */
+/** A store whose jobs refer to a users' table with `ada` and `bob`. */
 async function sceneWithUsers(): Promise<SceneWithUsers> {
   const users = `users_${server.newSchema()}`;
   await server.query(`CREATE TABLE ${users} (id text PRIMARY KEY); INSERT INTO ${users} VALUES ('ada'), ('bob')`);
@@ -52,8 +52,8 @@ async function schedulesWithJobs({ sql }: Scene): Promise<string[]> {
   return rows.map(({ schedule }) => schedule).toSorted();
 }
 
-describe("a schedule whose last run ends in a transaction that stays open", () => {
-  it("is fired later, and all others with it in the batch at once", async () => {
+describe("a schedule whose last run is settled in an open transaction", () => {
+  it("is fired later, and all others immediately", async () => {
     const scene = await sceneWithUsers();
     const { store } = scene;
     const names = Array.from({ length: 20 }, (_, n) => `s${n}`);
@@ -62,14 +62,14 @@ describe("a schedule whose last run ends in a transaction that stays open", () =
     await add(store, { unique: key("s7") });
     const { client } = await scene.begin();
     await store.settleIn(client, outcomeOf(await claimOne(store), "completed"), null);
-    const answers = await store.fire(firings);
-    expect(answers).toEqual(firings.map((firing) => (firing.name === "s7" ? BUSY : firedAll(firing))));
+    const results = await store.fire(firings);
+    expect(results).toEqual(firings.map((firing) => (firing.name === "s7" ? BUSY : firedAll(firing))));
     expect(await scheduleOf(store, "s7")).toEqual(schedules[7]);
     await client.query("COMMIT");
     expect(await store.fire([firings[7] as Firing])).toEqual([firedAll(firings[7] as Firing)]);
   });
 
-  it("holds up no other schedule of the client, and runs when that is over", async () => {
+  it("does not block other schedules, and runs later", async () => {
     const scene = await sceneWithUsers();
     const { store } = scene;
     const hf = await openClient(store, mail);
@@ -85,7 +85,7 @@ describe("a schedule whose last run ends in a transaction that stays open", () =
     const [held, other] = [fired("held"), fired("other")];
     hf.work({ types: ["none"] });
     await other;
-    // Another look finds the held one due and fires what has come since.
+    // The next poll finds the held one due and fires its new slots.
     const later = fired("later");
     await addSchedule(store, { name: "later", ...onceDue() });
     await later;
@@ -96,8 +96,8 @@ describe("a schedule whose last run ends in a transaction that stays open", () =
   });
 });
 
-describe("a schedule of a user whose row somebody has locked", () => {
-  it("is fired later, and all others with it in the batch at once", async () => {
+describe("a schedule of a user whose row is locked", () => {
+  it("is fired later, and all others immediately", async () => {
     const scene = await sceneWithUsers();
     const { store } = scene;
     const owners = ["bob", "ada", null, "ada", "bob"];
@@ -116,7 +116,7 @@ describe("a schedule of a user whose row somebody has locked", () => {
     expect(await store.fire(hers)).toEqual(hers.map((firing) => firedAll(firing)));
   });
 
-  it("holds up no other schedule, though more of hers are due before it than are looked at at once", async () => {
+  it("does not block others, even with many due before them", async () => {
     const scene = await sceneWithUsers();
     const { store } = scene;
     const hf = await openClient(store, mail);
@@ -134,7 +134,7 @@ describe("a schedule of a user whose row somebody has locked", () => {
     expect(await hf.schedules.fireDue()).toBe(150);
   });
 
-  it("and who is about to be deleted with it, holds up no other", async () => {
+  it("that is being deleted with its user does not block others", async () => {
     const scene = await sceneWithUsers();
     const { store } = scene;
     const hers = await addScheduleOf(scene, "hers", "ada");
@@ -147,7 +147,7 @@ describe("a schedule of a user whose row somebody has locked", () => {
     expect(await store.fire([firings[0]])).toEqual([{ status: "changed" }]);
   });
 
-  it("is run by hand when that is over; after two seconds that is an error, and may be tried again", async () => {
+  it("can be run manually after the lock; fails after two seconds", async () => {
     const scene = await sceneWithUsers();
     const hf = await openClient(scene.store, mail);
     await hf.schedules.create("hers", { job: mail, every: "1h", user: "ada" });
@@ -162,7 +162,7 @@ describe("a schedule of a user whose row somebody has locked", () => {
     expect(await running).toMatchObject({ duplicate: false });
   });
 
-  it("is not given other times before its open slot is dealt with; that is waited for as long", async () => {
+  it("is not rescheduled before its open slot is handled", async () => {
     const scene = await sceneWithUsers();
     const hf = await openClient(scene.store, mail);
     await addSchedule(scene.store, { name: "hers", user: "ada", ...onceDue(), endAt: null });

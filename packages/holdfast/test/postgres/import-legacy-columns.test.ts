@@ -8,7 +8,7 @@ import { postgresServer } from "./server.js";
 const server = postgresServer();
 const ID = "7b0e5cb4-0c3e-4c1e-9d7a-0000000000ff";
 
-/** One old row with these columns, given as SQL; id and status are there unless told otherwise. */
+/** One old row with these columns, as SQL; id and status have defaults. */
 async function oldRow(columns: Record<string, string>): Promise<Scene> {
   const here = await scene(server);
   const all = { id: `'${ID}'::uuid`, status: "'pending'::text", ...columns };
@@ -36,7 +36,7 @@ async function imported(columns: Record<string, string>, map: Partial<LegacyMap>
 }
 
 describe("A-05: a status", () => {
-  it("of any of the five seeds is known", async () => {
+  it("of any of the five seeds is recognised", async () => {
     const meanings = {
       pending: ["pending", "queued", " Queued "],
       claimed: ["claimed"],
@@ -54,20 +54,20 @@ describe("A-05: a status", () => {
     expect(byState).toEqual(Object.fromEntries(Object.entries(meanings).map(([state, all]) => [state, all.length])));
   });
 
-  it("means what the caller says", async () => {
+  it("can be mapped by the caller", async () => {
     const here = await oldRow({ status: "7" });
     const { byState } = await importOf(here, {}, { statuses: { "7": "cancelled" } });
     expect(byState).toMatchObject({ cancelled: 1 });
   });
 
-  it("failed may be a wait for the retry, due at its time", async () => {
+  it("failed can mean a wait for the retry", async () => {
     const here = await oldRow({ status: "'failed'::text", next: "'2099-01-01T00:00:00Z'::timestamptz" });
     const { samples } = await importOf(here, { runAt: "next" }, { statuses: { failed: "failed" } });
     expect(samples).toMatchObject([{ state: "failed", attempt: 1, dueAt: Date.parse("2099-01-01T00:00:00Z") }]);
     expect(await claim(here.store)).toEqual([]);
   });
 
-  it("may be a value of an enum", async () => {
+  it("can be an enum", async () => {
     const here = await scene(server);
     await here.query(`CREATE TYPE ${here.old}.mood AS ENUM ('queued', 'done');
       CREATE TABLE ${here.old}.jobs AS SELECT '${ID}'::uuid AS id, 'done'::${here.old}.mood AS status`);
@@ -75,8 +75,8 @@ describe("A-05: a status", () => {
   });
 });
 
-describe("an id that is no UUID", () => {
-  it("becomes one that is always the same, and a tag to find the job by", async () => {
+describe("an id that is not a UUID", () => {
+  it("becomes a stable UUID, and a tag", async () => {
     const here = await oldRow({ id: "42" });
     const { samples } = await importOf(here, {}, { tags: ["from the old days"] });
     expect(samples).toMatchObject([{ tags: ["from the old days", "legacy:42"] }]);
@@ -85,14 +85,14 @@ describe("an id that is no UUID", () => {
     expect(await importOf(here, {})).toMatchObject({ imported: 0, skipped: 1 });
   });
 
-  it("is another one in another table", async () => {
+  it("becomes another UUID in another table", async () => {
     const here = await oldRow({ id: "42" });
     await here.query(`CREATE TABLE ${here.old}.others AS SELECT * FROM ${here.old}.jobs`);
     await importOf(here, {});
     expect(await importOf(here, {}, { table: `${here.old}.others` })).toMatchObject({ imported: 1 });
   });
 
-  it("and a text that is one is kept", async () => {
+  it("is kept if a string is a UUID", async () => {
     expect(await imported({ id: `'${ID.toUpperCase()}'::text` })).toMatchObject({ id: ID, tags: [] });
   });
 });
@@ -103,15 +103,15 @@ describe("A-05: a time", () => {
     ["a timestamp with a zone", "'2026-03-01T14:00:00+02'::timestamptz", noon],
     ["a timestamp without one, as UTC", "'2026-03-01T12:00:00'::timestamp", noon],
     ["a date", "'2026-03-01'::date", Date.parse("2026-03-01T00:00:00Z")],
-    ["a text", "'2026-03-01T12:00:00Z'::text", noon],
+    ["a string", "'2026-03-01T12:00:00Z'::text", noon],
     ["seconds", `${noon / 1000}::int`, noon],
     ["milliseconds", `${noon}::bigint`, noon],
     ["seconds with a fraction", `${noon / 1000}.25::numeric`, noon + 250],
-  ])("may be %s", async (_what, value, createdAt) => {
+  ])("can be %s", async (_what, value, createdAt) => {
     expect(await imported({ made: value }, { createdAt: "made" })).toMatchObject({ createdAt, dueAt: createdAt });
   });
 
-  it("that is not told is taken from those that are", async () => {
+  it("that is missing is derived from the others", async () => {
     const columns = { status: "'done'::text", began: "'2026-03-01T12:00:00Z'::timestamptz" };
     expect(await imported(columns, { startedAt: "began" })).toMatchObject({
       createdAt: noon,
@@ -132,15 +132,15 @@ describe("attempts", () => {
       { attempt: 4, maxAttempts: 4 },
     ],
     ["attempts as they are", { a: "1", m: "3" }, { attempt: "a", maxAttempts: "m" }, { attempt: 1, maxAttempts: 3 }],
-    ["a running job has begun one", { status: "'running'::text" }, {}, { attempt: 1, maxAttempts: 4 }],
-    ["more than the usual most leave one more", { a: "9" }, { attempt: "a" }, { attempt: 9, maxAttempts: 10 }],
+    ["a running job has one", { status: "'running'::text" }, {}, { attempt: 1, maxAttempts: 4 }],
+    ["more than the default leave one more", { a: "9" }, { attempt: "a" }, { attempt: 9, maxAttempts: 10 }],
   ])("%s", async (_what, columns, map, counts) => {
     expect(await imported(columns, map)).toMatchObject(counts);
   });
 });
 
 describe("A-05: the input", () => {
-  it("is a column with JSON, or is made of columns under names of their own", async () => {
+  it("is a JSON column, or built from columns", async () => {
     expect((await imported({ p: `'{"a": [1]}'::jsonb` }, { input: "p" })).input).toBe(`{"a": [1]}`);
     expect((await imported({ p: `'{"a": 1}'::text` }, { input: "p" })).input).toBe(`{"a": 1}`);
     const made = await imported(
@@ -151,7 +151,7 @@ describe("A-05: the input", () => {
     expect((await imported({})).input).toBe("{}");
   });
 
-  it("A-05 has the fields of a JSON column merged into it, over those of other columns", async () => {
+  it("A-05 gets the fields of a JSON column merged into it", async () => {
     const merged = async (over: string, more: Partial<LegacyMap> = { input: { a: "x", b: "x" } }): Promise<unknown> =>
       JSON.parse((await imported({ x: "1", p: over }, { inputMerge: "p", ...more })).input);
     expect(await merged(`'{"b": [2], "c": {"d": null}}'::jsonb`)).toEqual({ a: 1, b: [2], c: { d: null } });
@@ -163,7 +163,7 @@ describe("A-05: the input", () => {
     expect((await imported({ x: "1", p: "NULL::json" }, { inputMerge: "p" })).input).toBe("{}");
   });
 
-  it("may be large", async () => {
+  it("can be large", async () => {
     const here = await oldRow({ body: "repeat('x', 5000)" });
     await importOf(here, { input: ["body"] });
     const [job] = await claim(here.store);
@@ -172,14 +172,14 @@ describe("A-05: the input", () => {
 });
 
 describe("queue and priority", () => {
-  it("come from columns, or from the options where those tell nothing", async () => {
+  it("come from columns, or from the options", async () => {
     const here = await oldRow({ q: "NULL::text", p: "7" });
     const { samples } = await importOf(here, { queue: "q", priority: "p" }, { queue: "mail", priority: 1 });
     expect(samples).toMatchObject([{ queue: "mail", priority: 7 }]);
     expect(await claim(here.store, { queues: ["mail"] })).toHaveLength(1);
   });
 
-  it("a queue that is paused stays so", async () => {
+  it("a paused queue stays paused", async () => {
     const here = await oldRow({});
     await here.store.pause("mail");
     await importOf(here, {}, { queue: "mail", priority: 9 });
@@ -187,36 +187,43 @@ describe("queue and priority", () => {
   });
 });
 
-describe("an import that cannot be right is refused by what is wrong, and changes nothing", () => {
+describe("an invalid import is rejected and changes nothing", () => {
   it.each<[string, string, RegExp, Record<string, string>, Partial<LegacyMap>, Partial<LegacyImportOptions>]>([
-    ["a table that is not there", "table", /no table/, {}, {}, { table: "nowhere.jobs" }],
-    ["a table with SQL in its name", "table", /no table/, {}, {}, { table: `jobs"; DROP TABLE x; --` }],
-    ["an orphan that is not there", "drop.0", /no table/, {}, {}, { drop: ["nowhere.orphans"] }],
-    ["a column that is not there", "map.user", /no column "usr"; it has "id", "status"/, {}, { user: "usr" }, {}],
+    ["a missing table", "table", /does not exist/, {}, {}, { table: "nowhere.jobs" }],
+    ["a table with SQL in its name", "table", /does not exist/, {}, {}, { table: `jobs"; DROP TABLE x; --` }],
+    ["a missing table to drop", "drop.0", /does not exist/, {}, {}, { drop: ["nowhere.orphans"] }],
+    ["a missing column", "map.user", /no column "usr"; it has "id", "status"/, {}, { user: "usr" }, {}],
     ["a column with SQL in its name", "map.error", /no column/, {}, { error: "1); DROP TABLE x; --" }, {}],
-    ["a column of the input that is not there", "map.input.to", /no column/, {}, { input: ["to"] }, {}],
-    ["a status without a meaning", "statuses", /"odd" \(1 rows\)/, { status: "'odd'::text" }, {}, {}],
-    ["no status at all", "statuses", /null/, { status: "NULL::text" }, {}, {}],
+    ["a missing column of the input", "map.input.to", /no column/, {}, { input: ["to"] }, {}],
+    ["an unknown status", "statuses", /"odd" \(1 rows\)/, { status: "'odd'::text" }, {}, {}],
+    ["no status", "statuses", /null/, { status: "NULL::text" }, {}, {}],
     ["no id", "map.id", /no id/, { id: "NULL::uuid" }, {}, {}],
-    ["a column that holds no times", "map.createdAt", /boolean|bool/, { x: "true" }, { createdAt: "x" }, {}],
-    ["a text that is no time", "map.createdAt", /no time.*"soon"/, { x: "'soon'::text" }, { createdAt: "x" }, {}],
-    ["a text that is no JSON", "map.output", /no JSON/, { x: "'fine'::text" }, { output: "x" }, {}],
-    ["a list to be merged", "map.inputMerge", /no JSON object/, { x: "'[1]'::jsonb" }, { inputMerge: "x" }, {}],
-    ["a text to be merged", "map.inputMerge", /no JSON object/, { x: "'fine'::text" }, { inputMerge: "x" }, {}],
-    ["a number to be merged", "map.inputMerge", /int4.*no JSON object/, { x: "1" }, { inputMerge: "x" }, {}],
+    ["a column without times", "map.createdAt", /boolean|bool/, { x: "true" }, { createdAt: "x" }, {}],
     [
-      "a list to be merged into",
+      "a string that is not a time",
+      "map.createdAt",
+      /not a time.*"soon"/,
+      { x: "'soon'::text" },
+      { createdAt: "x" },
+      {},
+    ],
+    ["a string that is not JSON", "map.output", /not JSON/, { x: "'fine'::text" }, { output: "x" }, {}],
+    ["an array to merge", "map.inputMerge", /not a JSON object/, { x: "'[1]'::jsonb" }, { inputMerge: "x" }, {}],
+    ["a string to merge", "map.inputMerge", /not a JSON object/, { x: "'fine'::text" }, { inputMerge: "x" }, {}],
+    ["a number to merge", "map.inputMerge", /int4.*not a JSON object/, { x: "1" }, { inputMerge: "x" }, {}],
+    [
+      "an array to merge into",
       "map.input",
-      /no JSON/,
+      /not JSON/,
       { x: "'[1]'::jsonb", y: `'{"a": 1}'::jsonb` },
       { input: "x", inputMerge: "y" },
       {},
     ],
-    ["a priority beyond all", "map.priority", /500/, { x: "500" }, { priority: "x" }, {}],
-    ["a live input beyond all", "map.input", /limit/, { x: "repeat('x', 300000)" }, { input: ["x"] }, {}],
-    ["a state that is none", "statuses.odd", /no state/, {}, {}, { statuses: { odd: "lost" as never } }],
-    ["attempts told twice", "map.retries", /same/, { x: "1" }, { attempt: "x", retries: "x" }, {}],
-    ["an option that is none", "remove", /not an option/, {}, {}, { remove: true } as never],
+    ["a priority out of range", "map.priority", /500/, { x: "500" }, { priority: "x" }, {}],
+    ["an input that is too large", "map.input", /limit/, { x: "repeat('x', 300000)" }, { input: ["x"] }, {}],
+    ["an unknown state", "statuses.odd", /not a state/, {}, {}, { statuses: { odd: "lost" as never } }],
+    ["attempts and retries", "map.retries", /combined/, { x: "1" }, { attempt: "x", retries: "x" }, {}],
+    ["an unknown option", "remove", /not an option/, {}, {}, { remove: true } as never],
   ])("%s", async (_what, field, message, columns, map, more) => {
     const here = await oldRow(columns);
     const before = await everything(here);
@@ -228,24 +235,24 @@ describe("an import that cannot be right is refused by what is wrong, and change
     expect(await everything(here)).toEqual(before);
   });
 
-  it("a user that is not of the type that users have here", async () => {
-    const here = await oldRow({ owner: "'somebody'::text" });
+  it("a user of another type", async () => {
+    const here = await oldRow({ owner: "'someone'::text" });
     const store = postgres(here.address, { userType: "uuid" });
     const options = { table: `${here.old}.jobs`, type: "old", map: { id: "id", status: "status", user: "owner" } };
     await expect(store.importLegacy(options)).rejects.toMatchObject({
       field: "map.user",
-      message: expect.stringMatching(/no uuid.*"somebody"/),
+      message: expect.stringMatching(/not a uuid.*"someone"/),
     });
     await store.close();
   });
 
-  it("an id that is there twice", async () => {
+  it("a duplicate id", async () => {
     const here = await oldRow({});
     await here.query(`INSERT INTO ${here.old}.jobs SELECT * FROM ${here.old}.jobs`);
     await expect(importOf(here, {})).rejects.toMatchObject({ field: "map.id", message: expect.stringMatching(/once/) });
   });
 
-  it("an id that is another job's", async () => {
+  it("an id of another job", async () => {
     const here = await oldRow({});
     await add(here.store, { id: ID, type: "mail" });
     await expect(importOf(here, {}, { drop: true })).rejects.toMatchObject({
@@ -261,7 +268,7 @@ describe("an import that cannot be right is refused by what is wrong, and change
     await expect(importOf(here, {}, { drop: [`${here.schema}.live`] })).rejects.toMatchObject({ field: "drop.0" });
   });
 
-  it("rows that row-level security hides, which would be lost with their table", async () => {
+  it("rows that row-level security hides", async () => {
     const here = await scene(server);
     await seedTables(here);
     const role = `owner_${here.schema}`;

@@ -20,11 +20,11 @@ const tablesOf = async ({ old, query }: Scene): Promise<unknown[]> =>
   );
 
 describe("A-05: the rows of the seed's email_processing_jobs", () => {
-  it("become jobs of one type, with their ids, users, times and errors, and the input made of chosen columns", async () => {
+  it("become jobs of one type with ids, times and errors", async () => {
     const here = await seeded();
-    const answer = await here.store.importLegacy(seedImport(here));
-    expect(answer).toMatchObject({ imported: 4, skipped: 0, dropped: [], dryRun: false });
-    expect(answer.byState).toEqual({
+    const result = await here.store.importLegacy(seedImport(here));
+    expect(result).toMatchObject({ imported: 4, skipped: 0, dropped: [], dryRun: false });
+    expect(result.byState).toEqual({
       pending: 1,
       claimed: 0,
       running: 1,
@@ -70,7 +70,7 @@ describe("A-05: the rows of the seed's email_processing_jobs", () => {
     });
   });
 
-  it("A-05 A-04 become what the seed's own SQL makes of them, and both old tables are gone", async () => {
+  it("A-05 A-04 match the seed's own SQL, and both tables are dropped", async () => {
     const here = await seeded();
     const rows = await here.query(`SELECT id::text, jsonb_build_object('connection_id', connection_id::text)
       || COALESCE(result_summary, '{}'::jsonb) AS input FROM ${here.old}.email_processing_jobs`);
@@ -94,13 +94,13 @@ describe("A-05: the rows of the seed's email_processing_jobs", () => {
       ["pending", 1],
       ["running", 1],
     ]);
-    // They ended long ago.
+    // They finished long ago.
     expect(lastMinute).toEqual({ completed: 0, dead: 0, cancelled: 0 });
     const { jobs } = await here.store.list({ types: ["email_processing"] }, { limit: 10, cursor: null });
     expect(jobs.map(({ id }) => id).toReversed()).toEqual([IDS.complete, IDS.failed, IDS.pending, IDS.processing]);
   });
 
-  it("are run by an ordinary worker, and what was processing counts as a lost lease", async () => {
+  it("are run by a worker; processing rows count as lost leases", async () => {
     const here = await seeded();
     const ran: unknown[] = [];
     const type = job({ type: "email_processing", run: ({ input }) => void ran.push(input) });
@@ -123,7 +123,7 @@ describe("A-05: the rows of the seed's email_processing_jobs", () => {
     const woken = new Promise<void>((resolve) => {
       other.listen((hint) => hint.kind === "work" && resolve());
     });
-    // The listener tells of work once when it begins to listen; the import comes after.
+    // The listener emits a work hint when it starts; the import comes after that.
     await woken;
     const again = new Promise<void>((resolve) => {
       other.listen((hint) => hint.kind === "work" && resolve());
@@ -135,7 +135,7 @@ describe("A-05: the rows of the seed's email_processing_jobs", () => {
 });
 
 describe("A-04, A-05: old tables", () => {
-  it("are dropped with the import: the one that was imported, and the orphaned one", async () => {
+  it("are dropped with the import", async () => {
     const here = await seeded();
     const drop = [`${here.old}.email_processing_jobs`, `${here.old}.email_digest_batches`];
     const { dropped } = await here.store.importLegacy(seedImport(here, { drop }));
@@ -144,7 +144,7 @@ describe("A-04, A-05: old tables", () => {
     expect(await recordOf(here.store, IDS.pending)).toMatchObject({ state: "pending" });
   });
 
-  it("are dropped only if they are named", async () => {
+  it("are dropped only if named", async () => {
     const here = await seeded();
     await here.store.importLegacy(seedImport(here, { drop: true }));
     expect(await tablesOf(here)).toEqual(["email_digest_batches"]);
@@ -153,19 +153,19 @@ describe("A-04, A-05: old tables", () => {
   it.each([
     ["a foreign key refers to", "CREATE TABLE OLD.mails (job UUID REFERENCES OLD.email_processing_jobs)", /mails/],
     ["a view reads from", "CREATE VIEW OLD.open_jobs AS SELECT * FROM OLD.email_processing_jobs", /view .*open_jobs/],
-  ])("that %s are not dropped, and nothing is imported", async (_what, also, told) => {
+  ])("that %s are not dropped, and nothing is imported", async (_case, also, reason) => {
     const here = await seeded();
     await here.query(also.replaceAll("OLD", here.old));
     const before = await everything(here);
     await expect(here.store.importLegacy(seedImport(here, { drop: true }))).rejects.toMatchObject({
       code: "INVALID_OPTION",
       field: "drop",
-      message: expect.stringMatching(told),
+      message: expect.stringMatching(reason),
     });
     expect(await everything(here)).toEqual(before);
   });
 
-  it("go together with the tables that refer to them", async () => {
+  it("are dropped together with tables that refer to them", async () => {
     const here = await seeded();
     await here.query(`CREATE TABLE ${here.old}.mails (job UUID REFERENCES ${here.old}.email_processing_jobs)`);
     const drop = [`${here.old}.email_processing_jobs`, `${here.old}.mails`];
@@ -184,13 +184,13 @@ describe("A-05: all or nothing", () => {
     return here;
   }
 
-  it("a failure in the middle leaves all as it was, the old table included", async () => {
+  it("a failure changes nothing", async () => {
     const here = await filled();
     await here.query(`CREATE FUNCTION ${here.schema}.fail() RETURNS trigger LANGUAGE plpgsql AS
       $$ BEGIN RAISE 'the disk is on fire'; END $$;
       CREATE TRIGGER fail AFTER INSERT ON ${here.schema}.archive FOR EACH ROW
       WHEN (NEW.id = '${IDS.complete}') EXECUTE FUNCTION ${here.schema}.fail()`);
-    // Listed first, this row is made the last one.
+    // This row is listed first and imported last.
     await here.query(
       `UPDATE ${here.old}.email_processing_jobs SET created_at = now() + interval '1 day' WHERE id = $1`,
       [IDS.complete],
@@ -216,7 +216,7 @@ describe("A-05: all or nothing", () => {
       },
     ],
     ["rejects with", (error) => Promise.reject(error)],
-  ])("what onProgress %s ends it", async (_, fail) => {
+  ])("an error that onProgress %s ends it", async (_, fail) => {
     const here = await seeded();
     const before = await everything(here);
     const enough = new RangeError("enough");
@@ -225,7 +225,7 @@ describe("A-05: all or nothing", () => {
     expect(await everything(here)).toEqual(before);
   });
 
-  it("two imports at once bring in each row once", async () => {
+  it("two concurrent imports import each row once", async () => {
     const here = await filled();
     const other = postgres(here.address);
     const [one, two] = await Promise.all([
@@ -240,7 +240,7 @@ describe("A-05: all or nothing", () => {
     await other.close();
   });
 
-  it("of two imports that drop the table, the second says that it is gone", async () => {
+  it("of two imports that drop the table, the second fails", async () => {
     const here = await seeded();
     const other = postgres(here.address);
     const both = await Promise.allSettled([
@@ -249,12 +249,12 @@ describe("A-05: all or nothing", () => {
     ]);
     expect(both.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
     expect(both.find(({ status }) => status === "rejected")).toMatchObject({
-      reason: { field: "table", message: expect.stringMatching(/no table/) },
+      reason: { field: "table", message: expect.stringMatching(/table .* does not exist/) },
     });
     await other.close();
   });
 
-  it("a row that somebody was still writing comes along", async () => {
+  it("a row of an open transaction is imported", async () => {
     const here = await seeded();
     const writer = await server.client();
     await writer.query("BEGIN");
@@ -272,20 +272,20 @@ describe("A-05: all or nothing", () => {
 });
 
 describe("a dry run", () => {
-  it("tells what would be, and changes nothing", async () => {
+  it("returns the result and changes nothing", async () => {
     const here = await seeded();
     const before = await everything(here);
     const drop = [`${here.old}.email_processing_jobs`, `${here.old}.email_digest_batches`];
-    const told = await here.store.importLegacy(seedImport(here, { drop, dryRun: true }));
+    const dry = await here.store.importLegacy(seedImport(here, { drop, dryRun: true }));
     expect(await everything(here)).toEqual(before);
-    expect(told).toMatchObject({ imported: 4, dropped: drop, dryRun: true });
-    expect(new Set(told.samples.map(({ state }) => state))).toEqual(
+    expect(dry).toMatchObject({ imported: 4, dropped: drop, dryRun: true });
+    expect(new Set(dry.samples.map(({ state }) => state))).toEqual(
       new Set(["pending", "running", "completed", "dead"]),
     );
 
     const done = await here.store.importLegacy(seedImport(here, { drop }));
-    const withoutDue = told.samples.map((sample) => ({ ...sample, dueAt: null }));
-    expect(done).toMatchObject({ ...told, dryRun: false, samples: withoutDue.map(() => expect.anything()) });
+    const withoutDue = dry.samples.map((sample) => ({ ...sample, dueAt: null }));
+    expect(done).toMatchObject({ ...dry, dryRun: false, samples: withoutDue.map(() => expect.anything()) });
     expect(done.samples.map((sample) => ({ ...sample, dueAt: null }))).toEqual(withoutDue);
   });
 
@@ -299,7 +299,7 @@ describe("a dry run", () => {
 });
 
 describe("imported again", () => {
-  it("rows are skipped, whatever became of their jobs, and new ones come in", async () => {
+  it("existing rows are skipped, new ones imported", async () => {
     const here = await seeded();
     await here.store.importLegacy(seedImport(here));
     await claim(here.store);

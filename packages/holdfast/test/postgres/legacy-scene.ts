@@ -2,7 +2,7 @@ import { postgres, type LegacyImportOptions, type PostgresStore } from "holdfast
 import { onTestFinished } from "vitest";
 import type { Server } from "./server.js";
 
-/** A migrated store, and a schema with old tables beside it. */
+/** A migrated store, and a schema with old tables. */
 export interface Scene {
   store: PostgresStore;
   address: string;
@@ -42,7 +42,7 @@ export const IDS = {
 export const USER = "11111111-2222-4333-8444-555555555555";
 export const CONNECTION = "99999999-8888-4777-8666-555555555555";
 
-/** The tables of the seed: one with jobs of its own, one that nothing writes to. */
+/** The tables of the seed: one with jobs, one that is unused. */
 export async function seedTables({ old, query }: Scene): Promise<void> {
   await query(`
     CREATE TABLE ${old}.email_processing_jobs (

@@ -16,15 +16,15 @@ import { freePort } from "../free-port.js";
 import { postgresServer } from "./server.js";
 
 const CHECK_MS = 30_000;
-const ANSWER_MS = 5_000;
+const TIMEOUT_MS = 5_000;
 
 const server = postgresServer();
 const mail = job({ type: "mail", run: ({ job: { id } }) => ({ id }) });
 
-/** A listener on a clock that the test moves, with what it hears and what it waits for. */
+/** A listener on a fake clock, with its hints and timers. */
 function listening(connect: () => Promise<PgListener>) {
   const clock = fakeClock();
-  const heard: Hint["kind"][] = [];
+  const received: Hint["kind"][] = [];
   const waits: number[] = [];
   const channel = server.newSchema();
   let deaf = 0;
@@ -45,7 +45,7 @@ function listening(connect: () => Promise<PgListener>) {
         return clock.after(ms, callback);
       },
     },
-    onHints: (hints) => heard.push(...hints.map(({ kind }) => kind)),
+    onHints: (hints) => received.push(...hints.map(({ kind }) => kind)),
     onSilence: () => deaf++,
   });
   listener.start();
@@ -53,48 +53,48 @@ function listening(connect: () => Promise<PgListener>) {
   return {
     listener,
     clock,
-    heard,
+    received,
     said,
     deaf: () => deaf,
-    /** Until the connection has proved that it hears, and is left alone for a while. */
-    content: () => until("the listener to hear itself", () => waits.at(-1) === CHECK_MS),
-    /** Says something, as another process would, and waits until it is heard. */
-    hears: async (kind: string): Promise<void> => {
-      const from = heard.length;
+    /** Resolves when the connection has passed its check. */
+    content: () => until("the listener to receive its echo", () => waits.at(-1) === CHECK_MS),
+    /** Sends a notification as another process, and waits until it is received. */
+    receives: async (kind: string): Promise<void> => {
+      const from = received.length;
       await say(`them ${kind}`);
-      await until(`"${kind}" to be heard`, () => heard.slice(from).includes(kind as Hint["kind"]));
+      await until(`"${kind}" to be received`, () => received.slice(from).includes(kind as Hint["kind"]));
     },
   };
 }
 
 describe("a listener", () => {
-  it("hears what others say, and not itself", async () => {
-    const { content, hears, heard } = listening(() => listenAt(server.url()));
+  it("receives notifications of other processes only", async () => {
+    const { content, receives, received } = listening(() => listenAt(server.url()));
     await content();
-    for (const kind of ["work", "finished", "schedules"]) await hears(kind);
-    // The first three are said when it begins: something may have been missed.
-    expect(heard).toEqual(["work", "finished", "schedules", "work", "finished", "schedules"]);
+    for (const kind of ["work", "finished", "schedules"]) await receives(kind);
+    // The first three are emitted at the start, because notifications may have been missed.
+    expect(received).toEqual(["work", "finished", "schedules", "work", "finished", "schedules"]);
   });
 
-  it("whose connection is swallowed without a word notices at the next check, and finds another", async () => {
+  it("replaces a silently cut connection at the next check", async () => {
     const proxy = await startProxy(server.url());
-    const { content, hears, heard, clock } = listening(() => listenAt(proxy.url));
+    const { content, receives, received, clock } = listening(() => listenAt(proxy.url));
     await content();
     proxy.swallow();
-    const before = heard.length;
+    const before = received.length;
     await clock.advance(CHECK_MS);
-    await clock.advance(ANSWER_MS - 1);
-    expect(heard).toHaveLength(before);
+    await clock.advance(TIMEOUT_MS - 1);
+    expect(received).toHaveLength(before);
     await clock.advance(1);
     await clock.advance("1s");
     await content();
-    expect(heard.slice(before)).toEqual(["work", "finished", "schedules"]);
-    await hears("work");
+    expect(received.slice(before)).toEqual(["work", "finished", "schedules"]);
+    await receives("work");
   });
 
-  it("whose connection is ended by the server finds another", async () => {
+  it("replaces a connection that the server ended", async () => {
     const pids: unknown[] = [];
-    const { content, hears, clock } = listening(async () => {
+    const { content, receives, clock } = listening(async () => {
       const connection = await listenAt(server.url());
       const { rows } = (await connection.query({ text: "SELECT pg_backend_pid() AS pid" })) as pg.QueryResult;
       pids.push((rows[0] as { pid: number }).pid);
@@ -107,10 +107,10 @@ describe("a listener", () => {
       return pids.length >= 2;
     });
     await content();
-    await hears("work");
+    await receives("work");
   });
 
-  it("that is answered and yet hears nothing says so once, and tries again only now and then", async () => {
+  it("without notifications warns once and retries rarely", async () => {
     let connections = 0;
     let ended = 0;
     const { clock, deaf, said } = listening(async () => {
@@ -118,17 +118,17 @@ describe("a listener", () => {
       return { query: async () => {}, on: () => {}, end: () => void ended++ };
     });
     await until("it to have said something", () => said.length === 1);
-    await clock.advance(ANSWER_MS);
+    await clock.advance(TIMEOUT_MS);
     expect([deaf(), connections, ended]).toEqual([1, 1, 1]);
     await clock.advance(CHECK_MS - 1);
     expect(connections).toBe(1);
     await clock.advance(1);
     await until("it to have said something again", () => said.length === 2);
-    await clock.advance(ANSWER_MS);
+    await clock.advance(TIMEOUT_MS);
     expect([deaf(), connections, ended]).toEqual([1, 2, 2]);
   });
 
-  it("stops at once, while it connects and while nobody answers any more, and leaves no connection behind", async () => {
+  it("stops immediately and leaves no connection", async () => {
     const proxy = await startProxy(server.url());
     const cut = listening(() => listenAt(proxy.url));
     await cut.content();
@@ -146,7 +146,7 @@ describe("a listener", () => {
 
 describe("jobs are found by polling", () => {
   it.each<[string, () => Promise<object>]>([
-    ["where nobody is told", async () => ({ notify: false })],
+    ["with notify: false", async () => ({ notify: false })],
     [
       "where the listener's address leads nowhere",
       async () => ({ listenUrl: `postgres://127.0.0.1:${await freePort()}/x` }),
@@ -162,7 +162,7 @@ describe("jobs are found by polling", () => {
 });
 
 describe("jobs are found without polling", () => {
-  it("through a listener at an address of its own, while the rest goes another way", async () => {
+  it("through a listener at its own address", async () => {
     const proxy = await startProxy(server.url());
     const { store, schema } = await openStore(server, { by: proxy.url, listenUrl: server.url(), connections: 1 });
     const worker = await openClient(store, mail);
@@ -174,7 +174,7 @@ describe("jobs are found without polling", () => {
   });
 });
 
-it("what a client has to tell others is told at once, the same things now and then, and the rest when it closes", async () => {
+it("hints are sent immediately, then limited, and the last at close", async () => {
   const said: unknown[] = [];
   const notifier = new Notifier(
     { run: async (_: unknown, values: unknown[]) => said.push(values[1]) } as never,
@@ -188,8 +188,8 @@ it("what a client has to tell others is told at once, the same things now and th
   expect(said).toEqual(["us work", "us finished", "us work"]);
 });
 
-describe("a connection of the pool that is swallowed without a word", () => {
-  it("is given up when its answer does not come, and another takes its place", async () => {
+describe("a silently cut connection of the pool", () => {
+  it("is replaced after the timeout", async () => {
     const proxy = await startProxy(server.url());
     const pool = new pg.Pool({ connectionString: proxy.url, max: 1 });
     const db = new Db(pool, "the proxy", { timeoutMs: 200 });
@@ -205,7 +205,7 @@ describe("a connection of the pool that is swallowed without a word", () => {
   });
 });
 
-it("stores on the caller's pool leave no connection behind, and one guard against broken ones", async () => {
+it("stores on the caller's pool leave one error listener", async () => {
   const pool = server.pool({ max: 2 });
   onTestFinished(() => pool.end());
   const guards = pool.listenerCount("error");

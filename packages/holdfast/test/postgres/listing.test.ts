@@ -24,7 +24,7 @@ beforeAll(async () => {
   await store.migrate();
   client = await server.client();
   const fetch = callersRunner(client, "here");
-  // As the store has them read.
+  // In the same snapshot mode as the store.
   runner = {
     run: async (statement, values) =>
       (await fetch.run(statement, values)).map((row) =>
@@ -36,7 +36,7 @@ beforeAll(async () => {
     await client.query(
       `SELECT setval('${schema}.job_seq', (nextval('${schema}.job_seq') / ${BLOCK} + 1) * ${BLOCK} + 100)`,
     );
-    // Some of what is known of the blocks is folded, some is not.
+    // Some changes are rolled up, some are not.
     if (++batch < 3) await store.maintain();
   });
   now = clock.now();
@@ -57,7 +57,7 @@ afterAll(async () => {
 }, 60_000);
 
 describe("on PostgreSQL", () => {
-  it("the jobs that are listed are in every state, in several blocks, folded and not", async () => {
+  it("the listed jobs cover every state and several blocks", async () => {
     expect(jobs).toHaveLength(240);
     expect(new Set(jobs.map(({ state }) => state)).size).toBe(7);
     expect(new Set(jobs.map(({ seq }) => Math.floor(seq / BLOCK))).size).toBe(3);

@@ -15,7 +15,7 @@ async function addEmptyLanes(schema: string, count: number, paused = false): Pro
   );
 }
 
-/** A store that walks only lanes that hold jobs, since there are many. */
+/** A store with many lanes, which scans only those with jobs. */
 async function manyLanes(): Promise<Scene & { other: () => Store }> {
   const scene = await openScene(server, { isNew: true });
   await addEmptyLanes(scene.schema, 500);
@@ -30,12 +30,12 @@ async function manyLanes(): Promise<Scene & { other: () => Store }> {
   };
 }
 
-describe("claims among many queues that hold nothing", () => {
+describe("claims among many empty queues", () => {
   it.each([false, true])("read no more pages for 5,000 of them, paused: %s", async (paused) => {
     const pages = async (empty: number): Promise<number> => {
       const { store, schema, plansOf } = await explained(server);
       await addEmptyLanes(schema, empty, paused);
-      // Prepared statements keep a plan of their own from the sixth time on.
+      // From the sixth execution on, prepared statements may keep a generic plan.
       for (let warmUp = 0; warmUp < 10; warmUp++) await claim(store);
       await store.insert(newJobs(5));
       const plans = await plansOf(() => claim(store));
@@ -45,7 +45,7 @@ describe("claims among many queues that hold nothing", () => {
     expect(many).toBeLessThanOrEqual(few + 20);
   });
 
-  it("find a job that another store enqueued", async () => {
+  it("find a job of another process", async () => {
     const { store, other } = await manyLanes();
     const job = newJob({ queue: "empty 7" });
     await other().insert([job]);
@@ -66,7 +66,7 @@ describe("claims among many queues that hold nothing", () => {
     expect(await claimIds(store)).toEqual([late.id]);
   });
 
-  it("find a retried job in a queue that was empty", async () => {
+  it("find a retried job in an empty queue", async () => {
     const { store } = await manyLanes();
     const job = newJob({ queue: "empty 7" });
     await store.insert([job]);
@@ -76,7 +76,7 @@ describe("claims among many queues that hold nothing", () => {
     expect(await claimIds(store)).toEqual([job.id]);
   });
 
-  it("find the jobs of a queue that is resumed", async () => {
+  it("find the jobs of a resumed queue", async () => {
     const { store } = await manyLanes();
     const job = newJob({ queue: "empty 7" });
     await store.insert([job]);
@@ -86,7 +86,7 @@ describe("claims among many queues that hold nothing", () => {
     expect(await claimIds(store)).toEqual([job.id]);
   });
 
-  it("find the jobs of a paused queue that a later process reads", async () => {
+  it("find jobs of a queue that was paused at the start", async () => {
     const { store, other } = await manyLanes();
     const [low, high] = [newJob({ queue: "empty 7" }), newJob({ queue: "empty 7", priority: 9 })];
     await store.insert([low, high]);
@@ -100,7 +100,7 @@ describe("claims among many queues that hold nothing", () => {
     for (let n = 0; n < 3; n++) expect(await claimIds(later)).toEqual([]);
   });
 
-  it("find the jobs of queues that an earlier claim did not ask for", async () => {
+  it("find jobs of queues that earlier claims did not request", async () => {
     const { store } = await manyLanes();
     const job = newJob({ queue: "empty 7" });
     await store.insert([job]);
@@ -109,7 +109,7 @@ describe("claims among many queues that hold nothing", () => {
     expect(await claimIds(store)).toEqual([job.id]);
   });
 
-  it("find every job, whatever commits, claims and ends at the same time", async () => {
+  it("find every job under concurrent load", async () => {
     const { store, other, session } = await manyLanes();
     const handles = [store, other(), other()];
     const [added, claimed] = [new Set<string>(), new Set<string>()];

@@ -7,7 +7,7 @@ import { postgresServer } from "./server.js";
 
 const server = postgresServer();
 
-/** A transaction that has one job's row locked, and nothing else. */
+/** A transaction that has locked the row of one job. */
 async function lock(
   { session }: Scene,
   table: "live" | "archive",
@@ -27,10 +27,12 @@ async function cancelled(store: Store, count: number): Promise<string[]> {
 
 const lockedOut = (id: string | undefined): object => ({
   code: "STORE_UNAVAILABLE",
-  message: expect.stringMatching(new RegExp(`job ${id} is locked by another session.*the other 2`)),
+  message: expect.stringMatching(
+    new RegExp(`job ${id} is locked by an open transaction of another session; the other 2`),
+  ),
 });
 
-describe("a job that another session has locked is waited for, but not for long, and holds up nobody else", () => {
+describe("a locked job is waited for briefly and blocks no others", () => {
   it("when jobs are cancelled", async () => {
     const scene = await openScene(server);
     const { store } = scene;
@@ -64,18 +66,18 @@ describe("a job that another session has locked is waited for, but not for long,
     expect(await store.remove(ids)).toEqual(["missing", "removed", "missing"]);
   });
 
-  it("and is answered as it is then if it is let go in time", async () => {
+  it("and returns the new state if the lock ends in time", async () => {
     const scene = await openScene(server);
     const { store, sql } = scene;
     const ids = await addAll(store, newJobs(2));
     const release = await lock(scene, "live", ids[0]);
-    const answers = store.cancel(ids);
+    const results = store.cancel(ids);
     await until("the other to be cancelled", async () => (await sql("SELECT 1 FROM $s.archive")).length > 0);
     await release();
-    expect(await answers).toEqual(["cancelled", "cancelled"]);
+    expect(await results).toEqual(["cancelled", "cancelled"]);
   });
 
-  it("as is a key that an open transaction is about to take", async () => {
+  it("as is a key in an open transaction", async () => {
     const { store, session } = await openScene(server);
     const ids = await addAll(store, [newJob({ unique: key("a") }), newJob(), newJob()]);
     await store.cancel(ids);
@@ -88,19 +90,19 @@ describe("a job that another session has locked is waited for, but not for long,
   });
 });
 
-describe("a job that changes this moment is not taken for missing", () => {
-  it("by a retry that meets another", async () => {
+describe("a job that is changing is not reported as missing", () => {
+  it("by a concurrent retry", async () => {
     const { store, session, schema } = await openScene(server);
     const [id = ""] = await cancelled(store, 1);
     const { sql } = await session();
-    // What a retry does: out of one table and into the other.
+    // A retry moves the row between the tables.
     await sql("BEGIN");
     await sql("CREATE TEMP TABLE moving ON COMMIT DROP AS SELECT * FROM $s.archive");
     await sql("DELETE FROM $s.archive");
     await sql(`INSERT INTO $s.live (id, seq, type, queue, priority, state, input, input_bytes, attempt, max_attempts, losses, releases,
         fence, run_at, created_at, updated_at, due_at)
       SELECT id, seq, type, queue, priority, 'pending', input, input_bytes, 0, max_attempts, 0, 0, fence, 1, 1, 1, 1 FROM moving`);
-    const answer = store.retry([id]);
+    const result = store.retry([id]);
     await until("the retry to meet it", async () => {
       const { rows } = await server.query(
         `SELECT 1 FROM pg_stat_activity WHERE query LIKE '%"${schema}"%'
@@ -109,16 +111,16 @@ describe("a job that changes this moment is not taken for missing", () => {
       return rows.length > 0;
     });
     await sql("COMMIT");
-    expect(await answer).toEqual(["not-retryable"]);
+    expect(await result).toEqual(["not-retryable"]);
   });
 
-  it("by retries, claims and cancellations all at once", async () => {
+  it("by concurrent retries, claims and cancellations", async () => {
     const { store } = await openScene(server);
     const ids = await cancelled(store, 20);
     for (let round = 0; round < 5; round++) {
       const retried = await Promise.all([store.retry(ids), store.retry(ids.toReversed())]);
       expect(retried.flat()).not.toContain("missing");
-      expect(retried.flat().filter((answer) => answer === "retried")).toHaveLength(ids.length);
+      expect(retried.flat().filter((result) => result === "retried")).toHaveLength(ids.length);
       const [jobs, ...asked] = await Promise.all([claim(store, { limit: 10 }), store.cancel(ids), store.cancel(ids)]);
       expect(asked.flat()).not.toContain("missing");
       await settleAll(
@@ -129,8 +131,8 @@ describe("a job that changes this moment is not taken for missing", () => {
   });
 });
 
-describe("a job that the database refuses to take back", () => {
-  it("is told when the others are retried", async () => {
+describe("a job that the database rejects", () => {
+  it("is reported after the others are retried", async () => {
     const { store, sql } = await openScene(server);
     const ids = await cancelled(store, 3);
     await sql(`ALTER TABLE $s.live ADD CHECK (id <> '${ids[0]}')`);

@@ -18,29 +18,29 @@ import { startProxy, type Proxy } from "./proxy.js";
 import { openClient, openStore, type Opened } from "./scene.js";
 import { postgresServer } from "./server.js";
 
-/** Parts of statements by which they are known. */
+/** Parts of the statements that identify them. */
 const INSERT = /INSERT INTO \S+\.live/;
 const CLAIM = /UPDATE \S+\.live j SET\s+prev_state/;
 const FINISH = /INSERT INTO \S+\.archive/;
-const PUT_BACK = /o\.delay_ms/;
+const RESCHEDULE = /o\.delay_ms/;
 const COMMIT = /^COMMIT/;
 
 const server = postgresServer();
 
-/** A store that reaches its server by a way that can be broken. */
+/** A store behind a proxy that can cut connections. */
 async function openBreakable(): Promise<Opened & { proxy: Proxy }> {
   const proxy = await startProxy(server.url());
   return { ...(await openStore(server, { by: proxy.url, notify: false })), proxy };
 }
 
-describe("an enqueue whose answer is lost", () => {
+describe("an enqueue whose result is lost", () => {
   it.each([
     ["plain", {}],
     ["with a unique key", { unique: key("k", { onConflict: "reject" }) }],
-  ])("%s: is an error that says so, and asked again it makes nothing twice", async (_what, given) => {
+  ])("%s: fails, and a retry creates no duplicate", async (_case, given) => {
     const { store, proxy } = await openBreakable();
     const jobs = [newJob(given), newJob()];
-    const lost = proxy.loseAnswerTo(INSERT);
+    const lost = proxy.loseResponseTo(INSERT);
     await expect(store.insert(jobs)).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
     await lost;
     const again = await store.insert(jobs);
@@ -49,12 +49,12 @@ describe("an enqueue whose answer is lost", () => {
     expect((await store.stats()).counts).toMatchObject([{ state: "pending", count: 2 }]);
   });
 
-  it("is not repeated by the client behind the caller's back; with its id the caller may", async () => {
+  it("is not retried by the client; the caller can by id", async () => {
     const { address, proxy } = await openBreakable();
     const type = job({ type: "mail", run() {} });
     const hf = await openClient(address, type);
     const id = newJob().id;
-    const lost = proxy.loseAnswerTo(INSERT);
+    const lost = proxy.loseResponseTo(INSERT);
     await expect(hf.enqueue(type, {}, { id })).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
     await lost;
     expect(await hf.enqueue(type, {}, { id })).toEqual({ id, duplicate: true, replaced: false });
@@ -62,11 +62,11 @@ describe("an enqueue whose answer is lost", () => {
   });
 });
 
-describe("a claim whose answer is lost", () => {
-  it("leaves its jobs to the next one after the lease, and gives their attempt back once", async () => {
+describe("a claim whose result is lost", () => {
+  it("leaves its jobs until the lease expires", async () => {
     const { store, proxy } = await openBreakable();
     await store.insert(newJobs(2));
-    const lost = proxy.loseAnswerTo(CLAIM);
+    const lost = proxy.loseResponseTo(CLAIM);
     await expect(claim(store, { leaseMs: 300 })).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
     await lost;
     expect(await claim(store)).toEqual([]);
@@ -81,7 +81,7 @@ describe("a claim whose answer is lost", () => {
   });
 });
 
-describe("an outcome whose answer is lost", () => {
+describe("an outcome whose result is lost", () => {
   it.each<[string, (claimed: Parameters<typeof outcomeOf>[0]) => Outcome, RegExp, object]>([
     [
       "completed",
@@ -95,13 +95,18 @@ describe("an outcome whose answer is lost", () => {
       FINISH,
       { state: "dead", attempts: [{ attempt: 1 }] },
     ],
-    ["failed", (claimed) => failureOf(claimed, "no"), PUT_BACK, { state: "failed", attempts: [{ attempt: 1 }] }],
-    ["released", (claimed) => outcomeOf(claimed, "pending"), PUT_BACK, { state: "pending", attempts: [], attempt: 0 }],
-  ])("%s: settled again, it is applied once", async (_what, outcome, statement, record) => {
+    ["failed", (claimed) => failureOf(claimed, "no"), RESCHEDULE, { state: "failed", attempts: [{ attempt: 1 }] }],
+    [
+      "released",
+      (claimed) => outcomeOf(claimed, "pending"),
+      RESCHEDULE,
+      { state: "pending", attempts: [], attempt: 0 },
+    ],
+  ])("%s: is applied once when settled again", async (_case, outcome, statement, record) => {
     const { store, proxy } = await openBreakable();
     await store.insert([newJob()]);
     const claimed = await claimOne(store);
-    const lost = proxy.loseAnswerTo(statement);
+    const lost = proxy.loseResponseTo(statement);
     await expect(store.settle([outcome(claimed)])).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
     await lost;
     expect(await store.settle([outcome(claimed)])).toEqual(["applied"]);
@@ -110,19 +115,19 @@ describe("an outcome whose answer is lost", () => {
     expect((await store.stats()).counts).toMatchObject([{ state: stored.state, count: 1 }]);
   });
 
-  it("is brought again by the worker itself: the handler ran once, the job is completed once, and told once", async () => {
+  it("is settled again by the worker, once", async () => {
     const { address, proxy } = await openBreakable();
     let runs = 0;
     const type = job({ type: "once", run: () => ({ run: ++runs }) });
     const hf = await openClient(address, type);
     const completed: string[] = [];
     hf.on("completed", ({ id }) => completed.push(id));
-    const lost = proxy.loseAnswerTo(FINISH);
+    const lost = proxy.loseResponseTo(FINISH);
     hf.work({ poll: "50ms" });
     const { id } = await hf.enqueue(type);
     await lost;
     expect(await hf.result(type, id, { timeout: "10s" })).toEqual({ run: 1 });
-    await until("the worker to hear of it", () => completed.length > 0);
+    await until("the worker to settle it", () => completed.length > 0);
     expect(completed).toEqual([id]);
     expect(await hf.get(id)).toMatchObject({ attempt: 1, attempts: [] });
     const { states, lastMinute } = await hf.stats();
@@ -130,11 +135,11 @@ describe("an outcome whose answer is lost", () => {
   });
 });
 
-describe("a firing whose commit is not answered", () => {
-  it("made its job; fired again it makes nothing more", async () => {
+describe("a firing whose commit result is lost", () => {
+  it("created its job; another firing creates no more", async () => {
     const { store, proxy } = await openBreakable();
     const firing = firingFor(await addSchedule(store, { nextRunAt: 1_000 }), [1_000]);
-    const lost = proxy.loseAnswerTo(COMMIT);
+    const lost = proxy.loseResponseTo(COMMIT);
     await expect(store.fire([firing])).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
     await lost;
     expect(await store.fire([firing])).toEqual([{ status: "changed" }]);
@@ -142,11 +147,11 @@ describe("a firing whose commit is not answered", () => {
     expect((await store.getSchedule("digest"))?.slots).toHaveLength(1);
   });
 
-  it("is looked at again by the scheduler, and the slot runs once", async () => {
+  it("is retried by the scheduler, and the slot runs once", async () => {
     const { address, proxy } = await openBreakable();
     const type = job({ type: "digest", run() {} });
     const hf = await openClient(address, type);
-    const lost = proxy.loseAnswerTo(COMMIT);
+    const lost = proxy.loseResponseTo(COMMIT);
     const start = Date.now() + 200;
     await hf.schedule("digest", { job: type, every: "1h", startAt: start });
     hf.work({ poll: "50ms" });

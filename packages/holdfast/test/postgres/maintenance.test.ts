@@ -5,8 +5,8 @@ import { postgresServer } from "./server.js";
 
 const server = postgresServer();
 
-describe("upkeep", () => {
-  it("keeps up with what many jobs leave in a minute: changes of counts are folded, and past keys forgotten", async () => {
+describe("maintenance", () => {
+  it("rolls up many counter changes and deletes expired keys", async () => {
     const { store, sql } = await openScene(server);
     await sql(`INSERT INTO $s.deltas (at, queue, type, state, n, ended)
       SELECT 1, 'default', 'mail', 'completed', 1, true FROM generate_series(1, 120000)`);
@@ -21,7 +21,7 @@ describe("upkeep", () => {
     ]);
   });
 
-  it("has a lane that was used far ahead age like the others", async () => {
+  it("resets a lane that was used in the future", async () => {
     const { store, sql } = await openScene(server);
     await sql("INSERT INTO $s.lanes (queue, priority, used_at) VALUES ('ahead', 0, 9000000000000000)");
     await store.maintain();
@@ -29,30 +29,26 @@ describe("upkeep", () => {
     expect(await sql(aging)).toEqual([{ queue: "ahead" }]);
   });
 
-  it("where nobody maintains, readers have the changes folded behind their own answer", async () => {
+  it("readers roll up changes in the background", async () => {
     const { store, sql } = await openScene(server);
     const left = async (): Promise<number> =>
       (await sql<{ n: number }>("SELECT count(*)::integer AS n FROM $s.deltas"))[0]?.n ?? 0;
     const add = `INSERT INTO $s.deltas (at, queue, type, state, n, ended)
       SELECT 1, 'default', 'mail', 'completed', 1, true FROM generate_series(1, 120000)`;
     await sql(add);
-    // More than one statement folds: each further reader has some more folded.
-    await until("all to be folded", async () => {
+    // More than one statement can roll up: each reader continues.
+    await until("all to be rolled up", async () => {
       expect((await store.stats()).counts[0]?.count).toBe(120_000);
       return (await left()) === 0;
     });
   });
 
   it.each([
-    [
-      "is not taken twice by those who ask in the same moment, and of whom one read the clock before the other",
-      5_000,
-      false,
-    ],
-    ["is not lost for long when the clock was set back", 70_000, true],
-  ])("a turn %s", async (_what, aheadMs, isGiven) => {
+    ["is not acquired twice when clocks differ a little", 5_000, false],
+    ["is acquired after the clock was set back", 70_000, true],
+  ])("a duty %s", async (_case, aheadMs, isAcquired) => {
     const { store, sql } = await openScene(server);
     await sql("INSERT INTO $s.turns SELECT 'duty', extract(epoch FROM clock_timestamp()) * 1000 + $1", [aheadMs]);
-    expect(await store.tryAcquireDuty("duty", 60_000)).toBe(isGiven);
+    expect(await store.tryAcquireDuty("duty", 60_000)).toBe(isAcquired);
   });
 });

@@ -20,7 +20,7 @@ interface Scene {
   db: Db;
 }
 
-/** A schema of its own, with nothing in it yet. */
+/** A new schema without tables. */
 function scene(): Scene {
   const schema = server.newSchema();
   const pool = server.pool({ max: 2, application_name: "migrator" });
@@ -38,7 +38,7 @@ function scene(): Scene {
   return { schema, address: `${server.url()}?schema=${schema}`, settings, db: new Db(pool, "the test") };
 }
 
-/** A migration as a next version may bring it: a column, and an index on it. */
+/** A migration as a next version may have it: a column with an index. */
 const next: Migration = {
   version: LATEST + 1,
   name: "a region for each job",
@@ -55,8 +55,8 @@ async function versionsIn(schema: string): Promise<number[]> {
 }
 const ALL = MIGRATIONS.map(({ version }) => version);
 
-describe("the printed SQL", () => {
-  it("C-05 run twice as a whole, or by its statements, is the schema that migrate makes", async () => {
+describe("migrations()", () => {
+  it("C-05 prints SQL that can run twice, as a whole or by statements", async () => {
     const { schema, address } = scene();
     const store = postgres(address);
     await server.query(store.migrations());
@@ -68,7 +68,7 @@ describe("the printed SQL", () => {
     await store.close();
   });
 
-  it("from a version holds only what comes after it", async () => {
+  it("prints only migrations after a version", async () => {
     const store = postgres("postgres://localhost/x");
     expect(store.migrations({ from: 1 })).not.toContain("CREATE TABLE");
     expect(store.migrations({ from: LATEST })).not.toContain("migration");
@@ -77,7 +77,7 @@ describe("the printed SQL", () => {
 });
 
 describe("migrate", () => {
-  it("C-05 by ten processes at once applies each version once", async () => {
+  it("C-05 applies each version once from ten processes", async () => {
     const { schema, address } = scene();
     const stores = Array.from({ length: 10 }, () => postgres(address));
     await Promise.all(stores.map((store) => store.migrate()));
@@ -85,7 +85,7 @@ describe("migrate", () => {
     await Promise.all(stores.map((store) => store.close()));
   });
 
-  it("adds what a next version needs while a worker of this one drains: nothing fails, nothing is lost", async () => {
+  it("applies a next version while a worker drains", async () => {
     const { address, settings, db } = scene();
     const migrations: Promise<void>[] = [];
     const ran: number[] = [];
@@ -94,7 +94,7 @@ describe("migrate", () => {
       input: z.object({ n: z.number() }),
       async run({ input }) {
         ran.push(input.n);
-        // Some jobs are over, some run, some wait, when the tables change under them.
+        // Some jobs are finished, some run and some wait when the tables change.
         if (ran.length === 100) migrations.push(migrate(db, settings, withNext));
       },
     });
@@ -109,7 +109,7 @@ describe("migrate", () => {
     const { id } = await hf.enqueue(type, { n: 2_000 }, { priority: -100 });
     await hf.result(id, { timeout: "20s" });
     expect(await Promise.all(migrations)).toHaveLength(1);
-    // What was prepared before the change still works after it.
+    // Statements that were prepared before the change still work.
     const after = await hf.enqueue(type, { n: 2_001 });
     await hf.result(after.id, { timeout: "10s" });
     await worker.stop();
@@ -119,23 +119,23 @@ describe("migrate", () => {
     expect(logged).toEqual([]);
   });
 
-  it("refuses a schema that is newer, and says what to do", async () => {
+  it("rejects a newer schema with advice", async () => {
     const { address, settings, db } = scene();
     await migrate(db, settings, withNext);
     const failed = await holdfast({ store: address }).catch((error: unknown) => error);
     expect(failed).toMatchObject({ code: "SCHEMA_TOO_NEW", message: expect.stringMatching(/upgrade/) });
   });
 
-  it("refuses another type of users than the tables have", async () => {
+  it("rejects another userType than the tables have", async () => {
     const { address } = scene();
     await using(address, {});
     await expect(using(address, { userType: "uuid" })).rejects.toMatchObject({
       field: "userType",
-      message: expect.stringMatching(/made with "text"/),
+      message: expect.stringMatching(/created with "text"/),
     });
   });
 
-  it("leaves nothing of a version that fails, and all of those before it", async () => {
+  it("rolls back only the version that fails", async () => {
     const { schema, settings, db } = scene();
     const broken = { ...next, up: () => `CREATE TABLE "${schema}".half (n integer); PERFORM 1 / 0;` };
     await expect(migrate(db, settings, { migrations: [...MIGRATIONS, broken] })).rejects.toThrow(/division/);
@@ -154,8 +154,8 @@ async function using(address: string, options: { userType?: "uuid" }): Promise<v
   }
 }
 
-describe("a transaction that somebody left open", () => {
-  /** A session that has read the table of live jobs and not ended its transaction. */
+describe("a forgotten open transaction", () => {
+  /** A session that has read the table of live jobs in an open transaction. */
   async function readerOf(schema: string): Promise<{ pid: number; end(): Promise<void> }> {
     const client = await server.client();
     await client.query("SET application_name = 'left open'");
@@ -166,7 +166,7 @@ describe("a transaction that somebody left open", () => {
   }
   const waits = { table: 100, migration: 10_000 };
 
-  it("does not hold up workers behind a migration, which gives up and names the session", async () => {
+  it("does not block workers; the migration fails and names it", async () => {
     const { schema, settings, address, db } = scene();
     await migrate(db, settings);
     const reader = await readerOf(schema);
@@ -187,7 +187,7 @@ describe("a transaction that somebody left open", () => {
     await store.close();
   });
 
-  it("is waited for, try after try", async () => {
+  it("is waited for in several tries", async () => {
     const { schema, settings, db } = scene();
     await migrate(db, settings);
     const reader = await readerOf(schema);
@@ -198,7 +198,7 @@ describe("a transaction that somebody left open", () => {
 });
 
 describe("migration 7", () => {
-  it("renames the scope ever, and keeps the old view, its readers and its dependents", async () => {
+  it("renames the scope ever, and keeps the old view", async () => {
     const { schema, address, settings, db } = scene();
     const role = await newRole(server, "reader");
     await migrate(db, settings, { migrations: MIGRATIONS.slice(0, 6) });
@@ -234,7 +234,7 @@ describe("migration 7", () => {
     expect((await server.query(`SELECT status FROM ${schema}.jobs`)).rows).toHaveLength(2);
   });
 
-  it("holds a key forever that an earlier version stored so", async () => {
+  it("keeps a key that an earlier version held forever", async () => {
     const { schema, address, settings, db } = scene();
     await migrate(db, settings, { migrations: MIGRATIONS.slice(0, 6) });
     await server.query(`INSERT INTO ${schema}.keys (key, job, scope) VALUES ('once', gen_random_uuid(), 'ever')`);
@@ -257,7 +257,7 @@ it("the reason of a manual run is renamed", async () => {
 });
 
 describe("undoMigrations", () => {
-  it("C-05 takes the newest versions back, and migrate brings them again", async () => {
+  it("C-05 undoes the newest versions, and migrate applies them again", async () => {
     const { schema, settings, db } = scene();
     await migrate(db, settings, withNext);
     await undoMigrations(db, settings, { to: LATEST, loseData: true }, withNext);
@@ -266,7 +266,7 @@ describe("undoMigrations", () => {
     expect(await versionsIn(schema)).toEqual([...ALL, next.version]);
   });
 
-  it("C-05 to 0 leaves nothing of ours, and nothing of others is touched", async () => {
+  it("C-05 to 0 drops all tables of Holdfast and no others", async () => {
     const { schema, address } = scene();
     const store = postgres(address);
     await store.migrate();
@@ -283,7 +283,7 @@ describe("undoMigrations", () => {
     await store.close();
   });
 
-  it("is refused unless told that data may be lost", async () => {
+  it("is rejected without loseData", async () => {
     const { address } = scene();
     const store = postgres(address);
     await store.migrate();

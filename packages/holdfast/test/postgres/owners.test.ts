@@ -7,7 +7,7 @@ import { postgresServer } from "./server.js";
 
 const server = postgresServer();
 
-/** Two logins that may make schemas, a name for one, and a store of the first. */
+/** Two logins that may create schemas, a schema name, and a store of the first login. */
 async function twoMakers(): Promise<{ app: Login; mallory: Login; store: PostgresStore; schema: string }> {
   const schema = ownSchema(server);
   const [app, mallory] = [await newRole(server, "app"), await newRole(server, "mallory")];
@@ -26,8 +26,8 @@ const TRAP = `CREATE TABLE $s.seen (who text); GRANT ALL ON $s.seen TO PUBLIC;
   CREATE FUNCTION $s.trap() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO $s.seen VALUES (current_user); RETURN NEW; END $$;
   CREATE TRIGGER trap BEFORE INSERT ON $s.migrations FOR EACH ROW EXECUTE FUNCTION $s.trap()`;
 
-describe("a schema that somebody else made in advance", () => {
-  it("is not migrated, and nothing in it is run", async () => {
+describe("a schema that another role created", () => {
+  it("is not migrated, and its code does not run", async () => {
     const { mallory, store } = await twoMakers();
     await mallory.sql(`CREATE SCHEMA $s; GRANT ALL ON SCHEMA $s TO PUBLIC; ${TRAP}`);
     await expect(store.migrate()).rejects.toMatchObject(untrusted);
@@ -44,7 +44,7 @@ describe("a schema that somebody else made in advance", () => {
     await expect(store.migrate()).rejects.toMatchObject(untrusted);
   });
 
-  it("is one of our own with a table of theirs", async () => {
+  it("is not migrated if only a table is theirs", async () => {
     const { app, mallory, store } = await twoMakers();
     await app.sql("CREATE SCHEMA $s; GRANT ALL ON SCHEMA $s TO PUBLIC");
     await mallory.sql("CREATE TABLE $s.others (n integer)");
@@ -55,7 +55,7 @@ describe("a schema that somebody else made in advance", () => {
     await expect(store.migrate()).rejects.toMatchObject(untrusted);
   });
 
-  it("is migrated by a member of its role", async () => {
+  it("is migrated by a member of that role", async () => {
     const { app, mallory, store } = await twoMakers();
     await mallory.sql(`CREATE SCHEMA $s; GRANT ALL ON SCHEMA $s TO ${app.role}`);
     await server.query(`GRANT ${mallory.role} TO ${app.role}`);
@@ -65,7 +65,7 @@ describe("a schema that somebody else made in advance", () => {
 });
 
 describe("a role that does not migrate", () => {
-  it("works in a schema of another", async () => {
+  it("works in a schema of another role", async () => {
     const { app, store, schema } = await twoMakers();
     await server.query(`ALTER ROLE ${app.role} CREATEROLE`);
     const owner = postgres(app.address, { access: {} });

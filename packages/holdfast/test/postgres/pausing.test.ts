@@ -5,8 +5,8 @@ import { postgresServer } from "./server.js";
 
 const server = postgresServer();
 
-describe("a queue that is paused while a job makes a lane in it", () => {
-  it("is paused, whatever the lane that could not be seen says, and is resumed whole", async () => {
+describe("a queue that is paused while a lane is created", () => {
+  it("is paused, and resumed completely", async () => {
     const { store, sql, session } = await openScene(server);
     await add(store);
     const { sql: enqueuing } = await session();
@@ -25,7 +25,7 @@ describe("a queue that is paused while a job makes a lane in it", () => {
   });
 });
 
-describe("a queue that is resumed while a job makes a lane in it", () => {
+describe("a queue that is resumed while a lane is created", () => {
   it("stays resumed", async () => {
     const { store, session } = await openScene(server);
     await add(store);
@@ -38,7 +38,7 @@ describe("a queue that is resumed while a job makes a lane in it", () => {
     expect(await store.queues()).toEqual([{ queue: "default", paused: false, priorities: [9, 0] }]);
   });
 
-  it("and one that is paused lets no job out of a lane that is new", async () => {
+  it("returns no job from a new lane while paused", async () => {
     const { store } = await openScene(server);
     await add(store);
     await store.pause("default");

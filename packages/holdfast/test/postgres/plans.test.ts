@@ -19,7 +19,7 @@ interface Statement {
   text: string;
   values: unknown[];
 }
-/** What the store has run, the last first. */
+/** The statements of the store, the last one first. */
 const ran: Statement[] = [];
 let pool: pg.Pool;
 let client: pg.Client;
@@ -28,13 +28,13 @@ let schema: string;
 
 beforeAll(async () => {
   pool = server.pool({ max: 1 });
-  // The server may stop before the last connection is quite closed.
+  // The server may stop before the last connection is closed.
   schema = server.newSchema();
   store = postgres({ pool: recording(pool), schema, userType: "uuid", notify: false });
   await store.migrate();
   client = await server.client();
   await client.query(`SET search_path = ${schema}`);
-  // Filled without indexes, which are then built as they were: that takes a third of the time.
+  // Indexes are dropped and built again afterwards, which takes a third of the time.
   const { rows: indexes } = await client.query<{ name: string; text: string }>(
     "SELECT indexname AS name, indexdef AS text FROM pg_indexes WHERE schemaname = $1 AND tablename = 'archive' AND indexname <> 'archive_pkey'",
     [schema],
@@ -44,7 +44,7 @@ beforeAll(async () => {
   await client.query(fill("archive", ARCHIVED, { seq: "i", state: ended, output: "'{}'", finished_at: "i" }));
   await client.query("SET maintenance_work_mem = '128MB'");
   for (const { text } of indexes) await client.query(text);
-  // Every other one is due in the far future.
+  // Every second one is due in the far future.
   const failed = "i % 50 = 0 AND i % 40000 <> 0";
   const due = "CASE WHEN i % 2 = 0 THEN 1e15::bigint + i ELSE i END";
   await client.query(
@@ -74,7 +74,7 @@ afterAll(async () => {
   await pool.end();
 }, 60_000);
 
-/** Rows of ten usual types and a rare one, half of them of five thousand users and a few of someone. */
+/** Rows of ten common types and a rare one; half of them have one of 5,000 users, a few have SOMEONE. */
 function fill(table: string, count: number, own: { seq: string } & Record<string, string>): string {
   return `INSERT INTO ${table} (id, type, queue, priority, user_id, input, input_bytes, attempt, max_attempts, losses,
       releases, fence, run_at, created_at, updated_at, ${Object.keys(own).join(", ")})
@@ -84,7 +84,7 @@ function fill(table: string, count: number, own: { seq: string } & Record<string
     FROM generate_series(1, ${count}) AS i`;
 }
 
-/** A pool that keeps what is run on it. */
+/** A pool that records its statements. */
 function recording(real: pg.Pool): PgPool {
   const pooled = real as unknown as PgPool;
   return {
@@ -110,7 +110,7 @@ interface Node {
   Plans?: Node[];
 }
 
-/** How the tables of jobs are read by a statement: planned for its values, and planned for any. */
+/** How a statement reads the tables of jobs, by its custom and its generic plan. */
 async function readsOf({ text, values }: Statement): Promise<{ custom: string[]; generic: string[] }> {
   const explain = async (options: string, given: unknown[]): Promise<string[]> => {
     const { rows } = await client.query(`EXPLAIN (${options}, FORMAT JSON) ${text}`, given);
@@ -123,7 +123,7 @@ async function readsOf({ text, values }: Statement): Promise<{ custom: string[];
 function reads(node: Node): string[] {
   const { "Node Type": type, "Relation Name": table, "Index Name": index } = node;
   const below = (node.Plans ?? []).flatMap(reads);
-  // A bitmap scan of the table follows one of an index, which is told by itself.
+  // A bitmap heap scan follows a bitmap index scan, which is listed separately.
   const isRead = /Scan/.test(type) && !/Bitmap Heap/.test(type);
   if (isRead && index !== undefined) return [index, ...below];
   return isRead && (table === "live" || table === "archive") ? [`${type} of ${table}`, ...below] : below;
@@ -139,27 +139,27 @@ const ours = ({ custom, generic }: Reads): Reads => {
   return { custom: jobs(custom), generic: jobs(generic) };
 };
 
-/** What the jobs of a page are found by, over all statements of the call; and which plan reads a table from end to end. */
+/** The indexes that find the jobs of a page, over all statements of the call, and plans with a sequential scan. */
 async function listing(filter: JobFilter, page = { limit: 50, cursor: null as string | null }): Promise<Reads> {
   ran.length = 0;
   const { jobs } = await store.list(filter, page);
   expect(jobs.length).toBeGreaterThan(0);
-  const told = { custom: new Set<string>(), generic: new Set<string>() };
+  const used = { custom: new Set<string>(), generic: new Set<string>() };
   for (const statement of ran.filter(({ text }) => /^(SELECT|WITH|\()/.test(text) && !isFetch(text))) {
     const { custom, generic } = ours(await readsOf(statement));
-    for (const each of custom) told.custom.add(each);
-    for (const each of generic) told.generic.add(each);
+    for (const each of custom) used.custom.add(each);
+    for (const each of generic) used.generic.add(each);
   }
-  return { custom: [...told.custom].toSorted(), generic: [...told.generic].toSorted() };
+  return { custom: [...used.custom].toSorted(), generic: [...used.generic].toSorted() };
 }
-/** The records of jobs that were found, by their numbers; and the ends of the tables. */
+/** Indexes that read found jobs by seq, and the first and last seq. */
 const isFetch = (text: string): boolean => /WHERE seq \S+ ANY|SELECT least\(/.test(text);
 
-describe("with a million finished jobs and a million live ones, an index serves", () => {
+describe("with a million finished and a million live jobs, an index serves", () => {
   it("A-02 a claim", async () => {
     const { jobs } = await store.claim(claimRequest({ limit: 500 }));
     expect(jobs).toHaveLength(500);
-    // By the address of what the index found, the rows are changed.
+    // Rows are updated by the address that the index scan found.
     expect(ours(await readsOf(ran[0]!))).toEqual(both(["live_due", "Tid Scan of live"]));
   });
 
@@ -167,15 +167,15 @@ describe("with a million finished jobs and a million live ones, an index serves"
     expect(await listing({ user: SOMEONE })).toEqual(both(["archive_user", "live_user"]));
   });
 
-  it("A-02 the list of jobs of a type and a state, be they rare or common", async () => {
+  it("A-02 the list of jobs of a type and a state", async () => {
     for (const types of [["rare"], ["t1"], ["t1", "rare"]]) {
       const states = types[0] === "t1" ? (["completed"] as const) : (["dead"] as const);
       expect(await listing({ types, states })).toEqual(both(["archive_type"]));
     }
   });
 
-  it("A-02 the list of live jobs of a type and a state, where workers claim for types", async () => {
-    // The first such claim has the index made, in the background.
+  it("A-02 the list of live jobs of a type, with the types index", async () => {
+    // The first claim for types creates the index in the background.
     await until("the index", async () => {
       await store.claim(claimRequest({ types: ["t9"], limit: 1 }));
       const { rows } = await client.query(
@@ -193,14 +193,14 @@ describe("with a million finished jobs and a million live ones, an index serves"
       expect(["live_due", "live_seq", "live_types"]).toEqual(expect.arrayContaining([...custom, ...generic]));
       expect((await store.list(filter, { limit: 50, cursor: null })).cursor).toBeNull();
     }
-    // Of a common type a page is among the newest.
+    // The page of a common type is among the newest jobs.
     expect((await store.list({ types: ["t1"], states: ["pending"] }, { limit: 50, cursor: null })).jobs).toHaveLength(
       50,
     );
     await client.query("DROP INDEX live_types");
   });
 
-  it("the list of jobs of a state, or of a type, alone", async () => {
+  it("the list of jobs of a state or of a type", async () => {
     expect(await listing({ states: ["dead"] })).toEqual(both(["archive_type"]));
     expect(await listing({ types: ["rare"], states: ["completed", "dead", "cancelled"] })).toEqual(
       both(["archive_type"]),
@@ -212,23 +212,23 @@ describe("with a million finished jobs and a million live ones, an index serves"
   });
 });
 
-describe("with as many jobs, a page is found by an index, and nothing is read from end to end, of", () => {
+describe("with as many jobs, an index finds a page of", () => {
   it.each<[string, JobFilter, string[]]>([
     ["live jobs of a state", { states: ["failed"] }, ["live_failed"]],
-    ["a type, live or not", { types: ["t3"] }, ["archive_type", "live_seq"]],
+    ["a type", { types: ["t3"] }, ["archive_type", "live_seq"]],
     ["a rare type, live", { types: ["rare"], states: ["pending", "failed"] }, ["live_due", "live_seq"]],
     ["a queue", { queues: ["default"] }, ["archive_type", "live_due", "live_seq"]],
     ["a tag", { tag: "rare" }, ["tags_pkey"]],
     ["a tag and a type", { tag: "rare", types: ["rare"] }, ["archive_seq", "live_seq", "tags_pkey"]],
     ["a user and a state", { user: SOMEONE, states: ["dead"] }, ["archive_user", "live_user"]],
     ["a common tag and a user", { user: SOMEONE, tag: "rare" }, ["archive_user", "live_user", "tags_pkey"]],
-    ["a time", { createdBefore: 5_000 }, ["archive_seq", "live_seq"]],
-    ["a time and a state", { createdBefore: 5_000, states: ["dead"] }, ["archive_type"]],
+    ["a time range", { createdBefore: 5_000 }, ["archive_seq", "live_seq"]],
+    ["a time range and a state", { createdBefore: 5_000, states: ["dead"] }, ["archive_type"]],
     ["a late time", { createdAfter: ARCHIVED - 100 }, ["archive_seq", "live_seq"]],
   ])("%s", async (_, filter, indexes) => {
     const { custom, generic } = await listing(filter);
     expect(generic).toEqual(indexes);
-    // Where there are few numbers to look through, any order of them will do.
+    // For few jobs any order is fine.
     expect([...indexes, "archive_seq", "live_seq"]).toEqual(expect.arrayContaining(custom));
   });
 
@@ -239,7 +239,7 @@ describe("with as many jobs, a page is found by an index, and nothing is read fr
     expect(await listing({}, { limit: 50, cursor: String(ARCHIVED / 2) })).toEqual(both(["archive_seq", "live_seq"]));
   });
 
-  it("what is not there is known at once", async () => {
+  it("a filter without matches", async () => {
     for (const filter of [
       { types: ["nothing"] },
       { queues: ["nowhere"] },
@@ -254,7 +254,7 @@ describe("with as many jobs, a page is found by an index, and nothing is read fr
 });
 
 describe("with as many jobs, lists of some", () => {
-  it("go on page by page, each job once, the newest first", async () => {
+  it("return each job once, newest first, page by page", async () => {
     const filter: JobFilter = { types: ["rare", "t0", "rare"], states: ["dead"] };
     const seen: number[] = [];
     let cursor: string | null = null;

@@ -3,18 +3,18 @@ import pg from "pg";
 import { afterAll, beforeAll } from "vitest";
 import type { Server } from "./server.js";
 
-/** A database in which somebody has planted a twin of nearly everything that PostgreSQL brings. */
+/** A database with a planted copy of nearly every function, operator and type of PostgreSQL. */
 export interface Planted {
-  /** Address of the database, for a role that has no more than the right to create schemas; with this search path. */
+  /** Address of the database, for a role that may only create schemas, with this search path. */
   address(searchPath: string): string;
   client(searchPath: string): Promise<pg.Client>;
-  /** How many planted functions were ever run, by whom it may be: rolled back or not, and whoever heard of it. */
+  /** How many planted functions ran, by any role, rolled back or not. */
   runs(): Promise<number>;
   /** Runs SQL as a superuser with a safe search path. */
   query(text: string, values?: unknown[]): Promise<pg.QueryResult>;
 }
 
-/** Plants before the tests of the file, and takes the database away after them. */
+/** Creates the database before the tests of the file, and drops it after them. */
 export function plantedDatabase(server: Server): Planted {
   const own = randomBytes(4).toString("hex");
   const names = { database: `planted_${own}`, app: `app_${own}`, mallory: `mallory_${own}` };
@@ -65,10 +65,10 @@ export function plantedDatabase(server: Server): Planted {
   };
 }
 
-/** Types whose mixtures PostgreSQL has no operator for: one that is planted fits better than all of its own. */
+/** Types for whose combinations PostgreSQL has no operator, so that a planted one fits best. */
 const MIXED = ["int2", "int4", "int8", "numeric", "float8", "text", "name", "uuid", "interval", "oid", "bool"];
 const OPERATORS = ["=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "||", "~"];
-/** Functions of anything, for what they are called with. */
+/** Functions with polymorphic arguments, with the types that statements call them with. */
 const OF_ANYTHING = [
   ...["text", "uuid", "int2", "int4", "int8", "float8"].map(
     (type) => `unnest(pg_catalog.${type}[]) RETURNS SETOF pg_catalog.${type}`,
@@ -84,8 +84,8 @@ const TYPES = ["text", "uuid", "json", "float8", "int8", "int4", "oid", "timesta
 const RELATIONS = ["pg_class", "pg_roles", "pg_locks", "pg_stat_activity", "pg_index", "pg_namespace", "pg_type"];
 
 /**
- * Run by a role that may create in `public` and nothing else. What is planted counts that it ran, by a sequence, which no
- * rollback undoes, and then fails.
+ * Run by a role that may only create in `public`. Each planted function increments a sequence, which no rollback undoes, and
+ * then fails.
  */
 const PLANT = `
 CREATE SEQUENCE public.runs;

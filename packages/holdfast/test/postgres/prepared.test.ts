@@ -5,7 +5,7 @@ import { postgresServer } from "./server.js";
 
 const server = postgresServer();
 
-it("pages of every size are read by the same prepared statements", async () => {
+it("pages of every size use the same prepared statements", async () => {
   const { store, pool } = await openOnOne(server);
   await addAll(store, newJobs(12));
   const prepared = async (): Promise<unknown> =>

@@ -2,19 +2,19 @@ import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { onTestFinished } from "vitest";
 
 /**
- * A way to the server that tests can break. It reads along: it knows which statement the server is answering.
+ * A proxy to the server that tests can cut. It parses the protocol, so it knows which statement a response belongs to.
  */
 export interface Proxy {
-  /** The server's address by way of this proxy. */
+  /** The address of this proxy. */
   url: string;
   /** Connections that are open through it. */
   connections(): number;
   /**
-   * The next statement whose text matches is carried out by the server, to the commit, and its answer never arrives:
-   * the connection is cut instead. Resolves when that has happened.
+   * The server executes the next statement that matches, including the commit, but its response is lost: the connection is
+   * cut instead. Resolves when that has happened.
    */
-  loseAnswerTo(statement: RegExp): Promise<void>;
-  /** From now on nothing passes either way on the connections there are, and nobody is told. New ones work. */
+  loseResponseTo(statement: RegExp): Promise<void>;
+  /** Silently drops all traffic on the existing connections. New ones work. */
   swallow(): void;
   /** Cuts every connection. */
   cut(): void;
@@ -25,7 +25,7 @@ export async function startProxy(serverUrl: string): Promise<Proxy> {
   const links = new Set<Link>();
   const armed: Armed[] = [];
   const toServer = { host: target.hostname, port: Number(target.port || 5432), allowHalfOpen: true };
-  // Half open, so that not even a goodbye is answered when all is swallowed.
+  // Half open, so that not even a close is acknowledged.
   const listening = createServer({ allowHalfOpen: true }, (client) => {
     const link = new Link(client, connect(toServer), armed);
     links.add(link);
@@ -42,7 +42,7 @@ export async function startProxy(serverUrl: string): Promise<Proxy> {
   return {
     url: url.href,
     connections: () => links.size,
-    loseAnswerTo: (statement) => new Promise((done) => armed.push({ statement, done })),
+    loseResponseTo: (statement) => new Promise((done) => armed.push({ statement, done })),
     swallow: () => {
       for (const link of links) link.swallow();
     },
@@ -57,15 +57,15 @@ interface Armed {
   done(): void;
 }
 
-/** One client's connection and the one to the server that belongs to it. */
+/** A connection of a client and its connection to the server. */
 class Link {
   readonly #client: Socket;
   readonly #server: Socket;
   readonly #armed: Armed[];
-  /** Text of the statements prepared under each name. */
+  /** SQL of each prepared statement. */
   readonly #prepared = new Map<string, string>();
   #bound = "";
-  /** What the server has been asked and has not answered to the end. */
+  /** Statements without a complete response. */
   readonly #asked: string[] = [];
   #losing: Armed | null = null;
   #swallowing = false;
@@ -75,7 +75,7 @@ class Link {
     this.#server = server;
     this.#armed = armed;
     const asked = new Messages("startup first", (type, body) => this.#ask(type, body));
-    const answered = new Messages("typed", (type) => this.#answer(type));
+    const responses = new Messages("typed", (type) => this.#respond(type));
     client.on("data", (chunk) => {
       if (this.#swallowing) return;
       asked.read(chunk);
@@ -83,8 +83,8 @@ class Link {
     });
     server.on("data", (chunk) => {
       if (this.#swallowing) return;
-      answered.read(chunk);
-      // From the first byte of the answer: it is lost whole.
+      responses.read(chunk);
+      // From the first byte: the whole response is lost.
       if (this.#losing === null) client.write(chunk);
     });
     for (const [from, to] of [
@@ -127,8 +127,8 @@ class Link {
     if (at >= 0) this.#losing = this.#armed.splice(at, 1)[0] ?? null;
   }
 
-  /** Ready for the next: what was asked is done, and committed unless a transaction is open. */
-  #answer(type: string): void {
+  /** Ready for the next statement: this one is done, and committed unless a transaction is open. */
+  #respond(type: string): void {
     if (type !== "Z") return;
     this.#asked.shift();
     if (this.#losing === null || this.#asked.length > 0) return;
@@ -137,7 +137,7 @@ class Link {
   }
 }
 
-/** Puts PostgreSQL's messages together: a type, a length that counts itself, a body. */
+/** Parses PostgreSQL's messages: a type, a length that includes itself, a body. */
 class Messages {
   #rest: Buffer = Buffer.alloc(0);
   #typed: boolean;

@@ -19,7 +19,7 @@ import { postgresServer } from "./server.js";
 const server = postgresServer();
 const op = (name: string): string => `OPERATOR(pg_catalog.${name})`;
 
-describe("SQL is qualified", () => {
+describe("qualify handles", () => {
   it.each([
     ["SELECT count(*), a.* FROM x.t a", "SELECT pg_catalog.count(*), a.* FROM x.t a"],
     ["SELECT pg_catalog.min(n), coalesce(a, b)", "SELECT pg_catalog.min(n), coalesce(a, b)"],
@@ -65,11 +65,11 @@ describe("SQL is qualified", () => {
     "FROM a JOIN b USING (c)",
     "FROM a NATURAL JOIN b",
     "SELECT CAST(a AS b)",
-  ])("what names no operator is refused: %s", (text) => {
+  ])("implied operators are rejected: %s", (text) => {
     expect(() => qualify(text)).toThrow(SyntaxError);
   });
 
-  it("with the plan that it had before", async () => {
+  it("statements without changing their plan", async () => {
     const { schema } = await openScene(server, { isNew: true });
     const client = await server.client();
     const plan = async (text: string): Promise<string> =>
@@ -81,7 +81,7 @@ describe("SQL is qualified", () => {
   });
 });
 
-/** The statements of the store as they are written. */
+/** The statements of the store before they are qualified. */
 async function plainTexts(s: string): Promise<string[]> {
   const texts: string[] = [];
   const sql: Sql = {
@@ -106,9 +106,9 @@ async function plainTexts(s: string): Promise<string[]> {
   }
   const queries = queryOperations(sql);
   const schedules = scheduleOperations(sql, inserts);
-  // Lists have statements of their own for each filter; what they are told makes them go all ways.
-  const told: Partial<Record<string, Row[]>> = { kinds_of_types: [["q", "t", "completed"]], ends: [[1, 100]] };
-  const runner: Runner = { run: async ({ name }) => told[name] ?? [[100]] };
+  // Lists build a statement for each filter; these results make them use every branch.
+  const results: Partial<Record<string, Row[]>> = { kinds_of_types: [["q", "t", "completed"]], ends: [[1, 100]] };
+  const runner: Runner = { run: async ({ name }) => results[name] ?? [[100]] };
   const created = { createdAfter: 1, createdBefore: 2 };
   const filters: JobFilter[] = [
     { states: ["completed"], types: ["t"], queues: ["q"] },

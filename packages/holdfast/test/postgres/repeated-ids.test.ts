@@ -8,8 +8,8 @@ import { postgresServer } from "./server.js";
 
 const server = postgresServer();
 
-/** A call that may wait for somebody's transaction: over, or waiting, when this is. */
-async function underWay(call: Promise<unknown>, by: pg.Client): Promise<void> {
+/** Resolves when a call is done or waits for another transaction. */
+async function doneOrWaiting(call: Promise<unknown>, by: pg.Client): Promise<void> {
   let isOver = false;
   const over = (): void => void (isOver = true);
   call.then(over, over);
@@ -22,11 +22,11 @@ async function inserting(store: Store, jobs: NewJob[]): Promise<unknown> {
   return store.insert(jobs);
 }
 
-describe("a job that is enqueued again by its id", () => {
+describe("a job that is enqueued again with its id", () => {
   it.each([
     ["without a key", null],
     ["with a key", key("k")],
-  ])("%s while it ends is the job that ended, in one table only", async (_, unique) => {
+  ])("%s while it finishes is a duplicate of the finished job", async (_, unique) => {
     const scene = await openScene(server);
     const { store, sql } = scene;
     const job = newJob({ unique });
@@ -36,14 +36,14 @@ describe("a job that is enqueued again by its id", () => {
     await client.query("BEGIN");
     expect(await store.settleIn(client, outcomeOf(lease, "completed"), null)).toBe("applied");
     const again = inserting(store, [job]);
-    await underWay(again, client);
+    await doneOrWaiting(again, client);
     await client.query("COMMIT");
     expect(await again).toEqual([{ status: "duplicate", of: job.id, replaced: false }]);
     expect(await sql("SELECT 1 FROM $s.live")).toEqual([]);
     expect(await sql("SELECT id FROM $s.archive")).toEqual([{ id: job.id }]);
   });
 
-  it("in SQL while it ends is the job that ended", async () => {
+  it("in SQL while it finishes is a duplicate", async () => {
     const scene = await openScene(server);
     const { store, sql } = scene;
     const id = await add(store);
@@ -52,7 +52,7 @@ describe("a job that is enqueued again by its id", () => {
     await client.query("BEGIN");
     await store.settleIn(client, outcomeOf(lease, "completed"), null);
     const again = sql("SELECT $s.enqueue('mail', id => $1) AS id", [id]);
-    await underWay(again, client);
+    await doneOrWaiting(again, client);
     await client.query("COMMIT");
     expect(await again).toEqual([{ id }]);
     expect(await sql("SELECT 1 FROM $s.live")).toEqual([]);
@@ -60,7 +60,7 @@ describe("a job that is enqueued again by its id", () => {
 });
 
 describe("an id that an open transaction has enqueued", () => {
-  it("is to be asked again, and holds up no other job of its batch", async () => {
+  it("returns busy and blocks no other job of its batch", async () => {
     const scene = await openScene(server);
     const { store } = scene;
     const { client } = await scene.session();
@@ -74,7 +74,7 @@ describe("an id that an open transaction has enqueued", () => {
     expect(await store.insert([held])).toEqual([{ status: "duplicate", of: held.id, replaced: false }]);
   });
 
-  it("is waited for inside a transaction, and what others finish meanwhile is not enqueued again", async () => {
+  it("is waited for in a transaction, without enqueuing it twice", async () => {
     const scene = await openScene(server);
     const { store, sql } = scene;
     const [first, second] = [(await scene.session()).client, (await scene.session()).client];
@@ -83,7 +83,7 @@ describe("an id that an open transaction has enqueued", () => {
     await store.insertIn(first, [held]);
     await second.query("BEGIN");
     const waiting = Promise.resolve(store.insertIn(second, [held, quick]));
-    await underWay(waiting, first);
+    await doneOrWaiting(waiting, first);
     await store.insert([quick]);
     await store.settle([outcomeOf(await claimOne(store), "completed")]);
     await first.query("ROLLBACK");
@@ -94,7 +94,7 @@ describe("an id that an open transaction has enqueued", () => {
   });
 });
 
-it("an id that a REPEATABLE READ transaction enqueues though it has finished since troubles no other job", async () => {
+it("an id that a REPEATABLE READ transaction enqueues again causes no errors", async () => {
   const scene = await openScene(server);
   const { store, sql } = scene;
   const { client } = await scene.session();
@@ -115,8 +115,8 @@ it("an id that a REPEATABLE READ transaction enqueues though it has finished sin
   expect(await sql("SELECT 1 FROM $s.live")).toEqual([]);
 });
 
-describe("an id that is in one batch twice", () => {
-  it("is inserted for the first of them, however large its input", async () => {
+describe("a duplicate id in one batch", () => {
+  it("is inserted for the first job", async () => {
     const { store } = await openScene(server);
     const job = newJob({ input: JSON.stringify("x".repeat(600)) });
     const other = newJob();
@@ -136,8 +136,8 @@ describe("an id that is in one batch twice", () => {
   });
 });
 
-describe("an id that two transactions insert at once with different keys", () => {
-  it("takes the key of the first; the other's stays free", async () => {
+describe("an id that two transactions insert with different keys", () => {
+  it("takes the first key; the other stays free", async () => {
     const scene = await openScene(server);
     const { store, sql } = scene;
     const [first, second] = [(await scene.session()).client, (await scene.session()).client];
@@ -146,14 +146,14 @@ describe("an id that two transactions insert at once with different keys", () =>
     await second.query("BEGIN");
     await store.insertIn(first, [job]);
     const again = Promise.resolve(store.insertIn(second, [newJob(), { ...job, unique: key("b") }]));
-    await underWay(again, first);
+    await doneOrWaiting(again, first);
     await first.query("COMMIT");
     expect(await again).toEqual([{ status: "inserted" }, { status: "duplicate", of: job.id, replaced: false }]);
     await second.query("COMMIT");
     expect(await sql("SELECT key FROM $s.keys")).toEqual([{ key: "a" }]);
   });
 
-  it("is refused to the second in SQL, which may try again", async () => {
+  it("is rejected for the second in SQL", async () => {
     const scene = await openScene(server);
     const { store, sql } = scene;
     const { client } = await scene.session();
@@ -161,7 +161,7 @@ describe("an id that two transactions insert at once with different keys", () =>
     await client.query("BEGIN");
     await store.insertIn(client, [job]);
     const again = sql("SELECT $s.enqueue('mail', id => $1, unique_key => 'b') AS id", [job.id]);
-    await underWay(again, client);
+    await doneOrWaiting(again, client);
     await client.query("COMMIT");
     await expect(again).rejects.toMatchObject({ code: "40001", message: expect.stringMatching(/another key/) });
     expect(await sql("SELECT key FROM $s.keys")).toEqual([{ key: "a" }]);

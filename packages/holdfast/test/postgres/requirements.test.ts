@@ -12,7 +12,7 @@ const server = postgresServer();
 describe("A-07 a store on PostgreSQL", () => {
   const where = job({ type: "where", run: () => ({ done: true }) });
 
-  it("A-07 takes the application's pool, or opens its own", async () => {
+  it("A-07 uses the application's pool, or opens its own", async () => {
     const pool = server.pool();
     onTestFinished(() => pool.end());
     const schema = ownSchema(server);
@@ -24,7 +24,7 @@ describe("A-07 a store on PostgreSQL", () => {
     expect(pool.totalCount).toBeGreaterThan(0);
   });
 
-  it("A-07 leaves the application's pool open, and what is open in it alone", async () => {
+  it("A-07 leaves the application's pool and transactions open", async () => {
     const pool = server.pool({ max: 3 });
     onTestFinished(() => pool.end());
     const schema = ownSchema(server);
@@ -39,8 +39,8 @@ describe("A-07 a store on PostgreSQL", () => {
   });
 });
 
-describe("A-35 C-02 a worker process that is killed while it runs a job", () => {
-  it("A-35 C-02 loses it when the lease is over: it is recovered, told, logged, and run again by others", async () => {
+describe("A-35 C-02 a worker process that is killed during a job", () => {
+  it("A-35 C-02 loses its lease; the job is logged and run again", async () => {
     const { store, address } = await openStore(server);
     const warnings: string[] = [];
     const logger = {
@@ -81,11 +81,11 @@ describe("A-35 C-02 a worker process that is killed while it runs a job", () => 
 describe("C-01 the tables reject", () => {
   it.each([
     ["a state that does not exist", "live", "state = 'queued'", "23514"],
-    ["a state without a name", "live", "state = NULL", "23502"],
-    ["a finished state among the live", "live", "state = 'completed'", "23514"],
-    ["a live state among the finished", "archive", "state = 'running'", "23514"],
-    ["fewer attempts than one", "live", "max_attempts = 0", "23514"],
-    ["fewer than none used", "live", "attempt = -1", "23514"],
+    ["no state", "live", "state = NULL", "23502"],
+    ["a finished state in live", "live", "state = 'completed'", "23514"],
+    ["a live state in archive", "archive", "state = 'running'", "23514"],
+    ["no attempts", "live", "max_attempts = 0", "23514"],
+    ["a negative attempt", "live", "attempt = -1", "23514"],
     ["a priority out of range", "live", "priority = 101", "23514"],
   ])("C-01 %s", async (_what, table, change, code) => {
     const { store, schema } = await openStore(server);
@@ -95,7 +95,7 @@ describe("C-01 the tables reject", () => {
   });
 });
 
-it("C-03 attempts grow with each claim; last error and last run are on the row", async () => {
+it("C-03 the row has attempts, last error and last run", async () => {
   const { store, schema } = await openStore(server);
   await store.insert([newJob()]);
   const row = async (): Promise<object> =>

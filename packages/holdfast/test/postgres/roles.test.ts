@@ -44,14 +44,14 @@ const copy = job({
 });
 
 async function clientOf({ address }: Login, schema: string): Promise<Holdfast> {
-  // As a program would, which has one set of options for all its processes.
+  // Like a program that uses the same options in all its processes.
   const store = postgres(address, { schema, access: {} });
   const hf = await holdfast({ store, jobs: [copy], logger: false });
   onTestFinished(() => hf.close());
   return hf;
 }
 
-const noRights = { code: "STORE_UNREADABLE", message: expect.stringMatching(/rights/) as string };
+const denied = { code: "STORE_UNREADABLE", message: expect.stringMatching(/permission denied/) as string };
 const notAltered = [
   "ALTER TABLE $s.live ADD COLUMN n integer",
   "DROP TABLE $s.counts",
@@ -63,7 +63,7 @@ const notAltered = [
 ];
 
 describe("a login with the role work", () => {
-  it("A-01 lives through the whole life of jobs and schedules of every user", async () => {
+  it("A-01 runs jobs and schedules of every user", async () => {
     const scene = await sceneWithRoles();
     const worker = await memberOf(server, scene, "work");
     const hf = await clientOf(worker, scene.schema);
@@ -99,7 +99,7 @@ describe("a login with the role work", () => {
     expect(await worker.sql("SELECT $s.expire_stale_jobs() AS n")).toEqual([{ n: 0 }]);
   });
 
-  it("has rights on every table there is but the tokens and the audit log, so that none is forgotten when one is added", async () => {
+  it("has privileges on every table but tokens and audit", async () => {
     const scene = await sceneWithRoles();
     const forgotten = await scene.sql(`SELECT relname FROM pg_class WHERE relnamespace = '$s'::regnamespace
       AND relname NOT IN ('audit', 'tokens') AND relkind IN ('r', 'v', 'S') AND NOT pg_has_role('$s_work', relowner, 'USAGE')
@@ -108,16 +108,16 @@ describe("a login with the role work", () => {
     expect(forgotten).toEqual([]);
   });
 
-  it("may not pause queues, nor alter anything", async () => {
+  it("cannot pause queues or alter tables", async () => {
     const scene = await sceneWithRoles();
     const worker = await memberOf(server, scene, "work");
     const hf = await clientOf(worker, scene.schema);
-    await expect(hf.pause("default")).rejects.toMatchObject(noRights);
+    await expect(hf.pause("default")).rejects.toMatchObject(denied);
     for (const text of notAltered) await expect(worker.sql(text)).rejects.toMatchObject({ code: "42501" });
   });
 });
 
-/** What nobody but admin may do to the audit log and the tokens. */
+/** Statements on the audit log and the tokens that only admin may run. */
 const notAdministered = [
   "SELECT actor FROM $s.audit",
   "SELECT detail FROM $s.audit",
@@ -133,7 +133,7 @@ describe("the audit log and the tokens", () => {
   const entry = { actor: "token:deploy", action: "jobs.retry", keepMs: 60_000 };
   const over = { ...entry, keepMs: 0 };
 
-  it("are there for the role admin, who rewrites neither", async () => {
+  it("can be read but not updated by admin", async () => {
     const scene = await sceneWithRoles();
     const admin = await memberOf(server, scene, "admin");
     const hf = await clientOf(admin, scene.schema);
@@ -150,24 +150,24 @@ describe("the audit log and the tokens", () => {
     await hf.maintain();
   });
 
-  it("can be neither read nor written with the roles enqueue and work", async () => {
+  it("cannot be accessed by enqueue and work", async () => {
     const scene = await sceneWithRoles();
     await scene.store.audit([newEntry(entry)]);
     await scene.store.putToken(newTokenRecord());
     for (const kind of ["enqueue", "work"] as const) {
       const other = await memberOf(server, scene, kind);
       const hf = await clientOf(other, scene.schema);
-      await expect(recordAudit(engineOf(hf), { actor: "me", action: "nothing" })).rejects.toMatchObject(noRights);
-      await expect(hf.audit.list()).rejects.toMatchObject(noRights);
-      await expect(hf.tokens.create({ name: "mine", role: "admin" })).rejects.toMatchObject(noRights);
-      await expect(hf.tokens.list()).rejects.toMatchObject(noRights);
+      await expect(recordAudit(engineOf(hf), { actor: "me", action: "nothing" })).rejects.toMatchObject(denied);
+      await expect(hf.audit.list()).rejects.toMatchObject(denied);
+      await expect(hf.tokens.create({ name: "mine", role: "admin" })).rejects.toMatchObject(denied);
+      await expect(hf.tokens.list()).rejects.toMatchObject(denied);
       for (const text of notAdministered) await expect(other.sql(text)).rejects.toMatchObject({ code: "42501" });
     }
     const web = await memberOf(server, scene, "enqueue");
     await expect(web.sql("DELETE FROM $s.audit")).rejects.toMatchObject({ code: "42501" });
   });
 
-  it("a worker clears away entries whose time is over, and sees or deletes no others", async () => {
+  it("a worker deletes only expired audit entries", async () => {
     const scene = await sceneWithRoles();
     const worker = await memberOf(server, scene, "work");
     const [kept, endless, gone] = [newEntry(entry), newEntry({ ...entry, keepMs: null }), newEntry(over)];
@@ -184,7 +184,7 @@ describe("the audit log and the tokens", () => {
 });
 
 describe("a login with the role work", () => {
-  it("can have nobody who lists or maintains go through numbers that no job has", async () => {
+  it("cannot make lists or maintenance scan invalid numbers", async () => {
     const scene = await sceneWithRoles();
     const worker = await memberOf(server, scene, "work");
     const id = await add(scene.store, { type: "here" });
@@ -202,7 +202,7 @@ describe("a login with the role work", () => {
 });
 
 describe("a login with the role enqueue", () => {
-  it("adds jobs in every way there is, for any user", async () => {
+  it("enqueues jobs in every way, for any user", async () => {
     const scene = await sceneWithRoles();
     const web = await memberOf(server, scene, "enqueue");
     const hf = await clientOf(web, scene.schema);
@@ -230,7 +230,7 @@ describe("a login with the role enqueue", () => {
     expect((await scene.store.stats()).counts.reduce((sum, { count }) => sum + count, 0)).toBe(6);
   });
 
-  it("neither claims, ends nor deletes jobs, nor reads what is in them", async () => {
+  it("cannot claim, settle, delete or read jobs", async () => {
     const scene = await sceneWithRoles();
     const web = await memberOf(server, scene, "enqueue");
     const hf = await clientOf(web, scene.schema);
@@ -245,7 +245,7 @@ describe("a login with the role enqueue", () => {
       () => hf.purge(),
       () => hf.pause("default"),
     ]) {
-      await expect(call()).rejects.toMatchObject(noRights);
+      await expect(call()).rejects.toMatchObject(denied);
     }
     const refused = [
       ...notAltered,
@@ -266,7 +266,7 @@ describe("a login with the role enqueue", () => {
     for (const text of refused) await expect(web.sql(text)).rejects.toMatchObject({ code: "42501" });
   });
 
-  it("cannot touch a job that a worker has", async () => {
+  it("cannot change a leased job", async () => {
     const scene = await sceneWithRoles();
     const web = await memberOf(server, scene, "enqueue");
     const hf = await clientOf(web, scene.schema);
@@ -285,8 +285,8 @@ describe("a login with the role enqueue", () => {
   });
 });
 
-describe("what is granted to enqueue", () => {
-  it("is nothing on tables with jobs, their keys and tags", async () => {
+describe("the role enqueue", () => {
+  it("has no privileges on jobs, keys and tags", async () => {
     const scene = await sceneWithRoles();
     const rights = "SELECT, INSERT, UPDATE, REFERENCES";
     const granted = await scene.sql(`SELECT relname FROM pg_class WHERE relnamespace = '$s'::regnamespace AND (
@@ -295,7 +295,7 @@ describe("what is granted to enqueue", () => {
     expect(granted).toEqual(["lanes", "migrations", "settings"].map((relname) => ({ relname })));
   });
 
-  it("is no right to write lanes, which come by a function", async () => {
+  it("cannot write lanes except by a function", async () => {
     const scene = await sceneWithRoles();
     const web = await memberOf(server, scene, "enqueue");
     for (const text of [
@@ -315,7 +315,7 @@ describe("what is granted to enqueue", () => {
     expect(await claim(scene.store)).toHaveLength(1);
   });
 
-  it("shows settings, but not the key of cursors", async () => {
+  it("can read settings, but not the cursor key", async () => {
     const scene = await sceneWithRoles();
     const names = async (kind: "enqueue" | "work"): Promise<unknown[]> => {
       const { sql } = await memberOf(server, scene, kind);
@@ -329,7 +329,7 @@ describe("what is granted to enqueue", () => {
     await expect(store.cursorKey()).rejects.toMatchObject({ code: "STORE_UNREADABLE" });
   });
 
-  it("is taken back where an earlier version granted more", async () => {
+  it("loses privileges that an earlier version granted", async () => {
     const scene = await sceneWithRoles();
     const web = await memberOf(server, scene, "enqueue");
     await scene.sql(`GRANT SELECT, INSERT, UPDATE ON $s.keys TO $s_enqueue; GRANT SELECT (id, tags) ON $s.live TO $s_enqueue;
@@ -345,10 +345,10 @@ describe("what is granted to enqueue", () => {
     ).toEqual([]);
   });
 
-  it("needs no table where roles were granted them by hand", async () => {
+  it("is not needed for roles with manual grants", async () => {
     const scene = await openScene(server);
     const own = await login(server, scene, await newRole(server, "own"));
-    // As a version before this one left it.
+    // As an earlier version left it.
     await scene.sql(`GRANT USAGE ON SCHEMA $s TO ${own.role}; GRANT ALL ON ALL TABLES IN SCHEMA $s TO ${own.role};
       GRANT ALL ON ALL SEQUENCES IN SCHEMA $s TO ${own.role}; DELETE FROM $s.migrations WHERE version >= 3`);
     await scene.store.migrate();
@@ -360,7 +360,7 @@ describe("what is granted to enqueue", () => {
     await expect(stranger.sql("SELECT $s.refuse_finished('{}')")).rejects.toMatchObject({ code: "42501" });
   });
 
-  it.each(["enqueue", "work"] as const)("and to work pauses no queue, and resumes none: %s", async (kind) => {
+  it.each(["enqueue", "work"] as const)("cannot pause or resume queues: %s", async (kind) => {
     const scene = await sceneWithRoles();
     const other = await memberOf(server, scene, kind);
     await add(scene.store);
@@ -375,8 +375,8 @@ describe("what is granted to enqueue", () => {
   });
 });
 
-describe("jobs of a login that may only enqueue", () => {
-  /** Stores of the same tables: of a login with the role enqueue, and of the owner. */
+describe("jobs of a login with the role enqueue", () => {
+  /** Two stores on the same tables: of a login with the role enqueue, and of the owner. */
   async function stores(): Promise<{ web: PostgresStore; owner: PostgresStore; role: Login }> {
     const scene = await sceneWithRoles();
     const role = await memberOf(server, scene, "enqueue");
@@ -385,7 +385,7 @@ describe("jobs of a login that may only enqueue", () => {
     return { web, owner: scene.store, role };
   }
 
-  it("are known by their ids, and told apart in a batch", async () => {
+  it("are deduplicated by id, also in a batch", async () => {
     const { web, owner } = await stores();
     const [first, second] = [newJob({ tags: ["t"] }), newJob()];
     expect(await insertAll(web, [first])).toEqual([{ status: "inserted" }]);
@@ -399,7 +399,7 @@ describe("jobs of a login that may only enqueue", () => {
     ]);
   });
 
-  it("hold their keys, and answer to those that are held as any others", async () => {
+  it("hold keys, and respect held keys", async () => {
     const { web, owner } = await stores();
     const holder = await add(web, { unique: key("k"), delayMs: 60_000 });
     const asked = (onConflict: "keep" | "reject" | "replace"): Promise<InsertResult> =>
@@ -415,20 +415,20 @@ describe("jobs of a login that may only enqueue", () => {
     expect(await insertOne(web, newJob(period))).toMatchObject({ of: first });
   });
 
-  it("of many at once with one key are one", async () => {
+  it("with one key are one job under concurrency", async () => {
     const { web, owner } = await stores();
     const jobs = Array.from({ length: 20 }, () => newJob({ unique: key("k") }));
-    const answers = await Promise.all(jobs.map((each) => insertOne(web, each)));
-    expect(answers.filter(({ status }) => status === "inserted")).toHaveLength(1);
+    const results = await Promise.all(jobs.map((each) => insertOne(web, each)));
+    expect(results.filter(({ status }) => status === "inserted")).toHaveLength(1);
     expect(await claim(owner)).toHaveLength(1);
   });
 
-  it("go into a transaction, and out of it again", async () => {
+  it("follow the caller's transaction", async () => {
     const { web, owner, role } = await stores();
     const tx = { query: txQuery(role) };
     for (const end of ["ROLLBACK", "COMMIT"]) {
       await role.sql("BEGIN");
-      // By a store of the same login, and by one that may write the tables itself.
+      // By a store of the same login, and by one with privileges on the tables.
       for (const store of [web, owner]) {
         expect(await store.insertIn(tx, [newJob({ unique: key(`${end} of ${store === web}`) })])).toMatchObject([
           { status: "inserted" },
@@ -443,7 +443,7 @@ describe("jobs of a login that may only enqueue", () => {
     }
   });
 
-  it("bring a new lane into a transaction on the last connection", async () => {
+  it("create a lane in a transaction on the last connection", async () => {
     const scene = await sceneWithRoles();
     const { address } = await memberOf(server, scene, "enqueue");
     const pool = new pg.Pool({ connectionString: address.slice(0, address.indexOf("?")), max: 1 });
@@ -460,7 +460,7 @@ describe("jobs of a login that may only enqueue", () => {
     expect(await claim(scene.store)).toMatchObject([{ queue: "fresh" }]);
   });
 
-  it("are as large as they are, whatever the login says", async () => {
+  it("have a computed input size", async () => {
     const { web, owner, role } = await stores();
     await add(web);
     await claim(owner);
@@ -479,7 +479,7 @@ describe("jobs of a login that may only enqueue", () => {
 });
 
 describe("a login with the role admin", () => {
-  it("pauses, cancels, retries and removes, and alters nothing", async () => {
+  it("pauses, cancels, retries and removes, but cannot alter", async () => {
     const scene = await sceneWithRoles();
     const admin = await memberOf(server, scene, "admin");
     const hf = await clientOf(admin, scene.schema);
@@ -495,13 +495,13 @@ describe("a login with the role admin", () => {
 });
 
 describe("a login without any of the roles", () => {
-  it("has nothing, whatever it planted for others to find", async () => {
+  it("has no access, and planted functions do not run", async () => {
     const scene = await sceneWithRoles();
     const stranger = await login(server, scene, await newRole(server, "stranger"));
     await expect(stranger.sql("SELECT $s.enqueue('a')")).rejects.toMatchObject({ code: "42501" });
     await expect(stranger.sql("SELECT 1 FROM $s.jobs")).rejects.toMatchObject({ code: "42501" });
 
-    // A schema that others have in front of their path, full of names that functions call.
+    // A schema at the front of the search path, with names that the functions call.
     await scene.sql(`CREATE SCHEMA trap_$s AUTHORIZATION ${stranger.role}`);
     const traps = [
       "pg_notify(text, text)",
@@ -533,7 +533,7 @@ describe("a login without any of the roles", () => {
   });
 });
 
-/** A session as a transaction that jobs are enqueued in. */
+/** A session as the transaction of an enqueue. */
 function txQuery(web: Login): (text: string, values: unknown[]) => Promise<{ rows: object[] }> {
   return async (text, values) => ({ rows: await web.sql(text, values) });
 }

@@ -4,7 +4,7 @@ import { onTestFinished } from "vitest";
 import type { RunSql, Scene } from "./scene.js";
 import type { Server } from "./server.js";
 
-/** Somebody who logs in. */
+/** A login. */
 export interface Login {
   role: string;
   /** The address of the scene's schema, as this role. */
@@ -12,7 +12,7 @@ export interface Login {
   sql: RunSql;
 }
 
-/** A role that is made for one test and taken away after it. */
+/** A role that is dropped after the test. */
 export async function newRole(server: Server, kind: string): Promise<string> {
   const role = `${kind}_${randomBytes(4).toString("hex")}`;
   await server.query(`CREATE ROLE ${role} LOGIN PASSWORD 'p'`);
@@ -20,7 +20,7 @@ export async function newRole(server: Server, kind: string): Promise<string> {
   return role;
 }
 
-/** Takes the roles away that a scene's schema brought. */
+/** Drops the roles of a scene's schema after the test. */
 export function forgetRolesOf(server: Server, schema: string): void {
   onTestFinished(async () => {
     for (const name of ["enqueue", "work", "admin"].map((kind) => `${schema}_${kind}`)) {
@@ -43,7 +43,7 @@ export async function login(server: Server, { schema }: Scene, role: string): Pr
   return { role, address: `${url.href}?schema=${schema}`, sql };
 }
 
-/** Logs in as a role of its own that has what the scene's group of this kind has. */
+/** Logs in as a new member of the scene's role of this kind. */
 export async function memberOf(server: Server, scene: Scene, kind: "enqueue" | "work" | "admin"): Promise<Login> {
   const role = await newRole(server, kind);
   await server.query(`GRANT ${scene.schema}_${kind} TO ${role}`);

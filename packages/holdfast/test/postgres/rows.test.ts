@@ -20,8 +20,8 @@ async function open(): Promise<{ store: Store; schema: string; address: string }
   return { store, schema, address };
 }
 
-describe("a row that somebody else has locked", () => {
-  it("holds up nobody else in its batch, and is to be asked for again", async () => {
+describe("a row that another session has locked", () => {
+  it("returns busy and blocks no other row of its batch", async () => {
     const { store, schema } = await open();
     await store.insert(newJobs(3));
     const jobs = await claim(store);
@@ -30,12 +30,12 @@ describe("a row that somebody else has locked", () => {
     await operator.query(`SELECT 1 FROM ${schema}.live WHERE id = $1 FOR UPDATE`, [jobs[1]?.id]);
 
     const refs = jobs.map(({ id, fence }) => ({ id, fence }));
-    // Nothing was written for it: its lease runs out when it would have.
+    // Its lease was not extended.
     expect(await store.extend(refs, 60_000)).toEqual(["kept", "busy", "kept"]);
     expect(await store.start(refs.map((ref) => ({ ...ref, startedAt: 1 })))).toEqual(["kept", "busy", "kept"]);
     const outcomes = jobs.map((each) => outcomeOf(each, "completed"));
     expect(await store.settle(outcomes)).toEqual(["applied", "busy", "applied"]);
-    // Nor does a claim wait for it.
+    // A claim does not wait for it.
     await store.insert([newJob()]);
     expect(await claim(store)).toHaveLength(1);
 
@@ -44,7 +44,7 @@ describe("a row that somebody else has locked", () => {
     expect(await store.settle(outcomes)).toEqual(["applied", "applied", "applied"]);
   });
 
-  it("is settled by the worker once it is free", async () => {
+  it("is settled by the worker after the lock ends", async () => {
     const { address, schema } = await open();
     const operator = await server.client();
     const type = job({
@@ -57,7 +57,7 @@ describe("a row that somebody else has locked", () => {
     const hf = await holdfast({ store: address, jobs: [type], logger: false });
     const worker = hf.work();
     const { id } = await hf.enqueue(type);
-    // The outcome meets the lock, and waits without holding anything up.
+    // The outcome waits for the lock without blocking others.
     await expect(hf.result(id, { timeout: "300ms" })).rejects.toMatchObject({ code: "WAIT_TIMEOUT" });
     await operator.query("ROLLBACK");
     await operator.end();
@@ -67,8 +67,8 @@ describe("a row that somebody else has locked", () => {
   });
 });
 
-describe("a row that somebody else changes", () => {
-  it("is waited for by whoever completes it in a transaction, and completed as it is then", async () => {
+describe("a row that another session changes", () => {
+  it("is waited for by completeIn", async () => {
     const { store, schema } = await open();
     await store.insert([newJob()]);
     const [job] = await claim(store);
@@ -90,32 +90,32 @@ describe("a row that somebody else changes", () => {
   });
 });
 
-describe("a job that PostgreSQL cannot hold", () => {
+describe("a job that PostgreSQL cannot store", () => {
   it.each([
-    ["no attempt at all", { maxAttempts: 0 }, /max_attempts/],
-    ["an input that is no JSON", { input: "{oops" }, /json/],
+    ["no attempts", { maxAttempts: 0 }, /max_attempts/],
+    ["an input that is not JSON", { input: "{oops" }, /json/],
     ["a NUL in its input", { input: `{"a":"x\\u0000"}` }, /contains \\u0000/],
-  ])("for %s is refused with the reason, and the rest of its batch is stored", async (_what, bad, reason) => {
+  ])("because of %s is rejected; its batch is stored", async (_what, bad, reason) => {
     const { store } = await open();
-    const answers = await insertAll(store, [newJob(), newJob(bad), newJob()]);
-    expect(answers.map(({ status }) => status)).toEqual(["inserted", "refused", "inserted"]);
-    expect(answers[1]).toMatchObject({ reason: "not-stored", error: expect.stringMatching(reason) });
+    const results = await insertAll(store, [newJob(), newJob(bad), newJob()]);
+    expect(results.map(({ status }) => status)).toEqual(["inserted", "refused", "inserted"]);
+    expect(results[1]).toMatchObject({ reason: "not-stored", error: expect.stringMatching(reason) });
   });
 });
 
-describe("a job that a trigger of the application's refuses", () => {
-  it("is refused with what the trigger says, and the rest of its batch is stored", async () => {
+describe("a job that the application's trigger rejects", () => {
+  it("is rejected with its message; its batch is stored", async () => {
     const { store, schema } = await open();
     await server.query(`CREATE FUNCTION ${schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         IF NEW.type = 'bad' THEN RAISE EXCEPTION 'no bad jobs here'; END IF; RETURN NEW; END $$;
       CREATE TRIGGER refuse BEFORE INSERT ON ${schema}.live FOR EACH ROW EXECUTE FUNCTION ${schema}.refuse();`);
-    const answers = await insertAll(store, [newJob(), newJob({ type: "bad" }), newJob()]);
-    expect(answers.map(({ status }) => status)).toEqual(["inserted", "refused", "inserted"]);
-    expect(answers[1]).toMatchObject({ reason: "not-stored", error: "no bad jobs here" });
+    const results = await insertAll(store, [newJob(), newJob({ type: "bad" }), newJob()]);
+    expect(results.map(({ status }) => status)).toEqual(["inserted", "refused", "inserted"]);
+    expect(results[1]).toMatchObject({ reason: "not-stored", error: "no bad jobs here" });
   });
 });
 
-describe("a database that cannot be used says why, in one sentence", () => {
+describe("a database that cannot be used is reported", () => {
   const withParts = (change: (url: URL) => void): string => {
     const url = new URL(server.url());
     change(url);
@@ -127,16 +127,16 @@ describe("a database that cannot be used says why, in one sentence", () => {
       "a missing database",
       () => withParts((url) => (url.pathname = "/nowhere")),
       "STORE_UNREADABLE",
-      /no such database/,
+      /does not exist.*create it first/,
     ],
-    ["nobody at the port", () => withParts((url) => (url.port = "1")), "STORE_UNAVAILABLE", /cannot be reached/],
+    ["no server at the port", () => withParts((url) => (url.port = "1")), "STORE_UNAVAILABLE", /cannot be reached/],
   ])("%s", async (_what, url, code, message) => {
     const failed = await holdfast({ store: url() }).catch((error: unknown) => error as Error);
     expect(failed).toMatchObject({ code, message: expect.stringMatching(message) });
     expect((failed as Error).message).not.toContain("postgres:postgres");
   });
 
-  it("no rights to make the schema", async () => {
+  it("no privilege to create the schema", async () => {
     const role = `poor_${Math.random().toString(36).slice(2, 8)}`;
     await server.query(`CREATE ROLE ${role} LOGIN PASSWORD 'p'`);
     const url = withParts((each) => {
@@ -144,12 +144,12 @@ describe("a database that cannot be used says why, in one sentence", () => {
       each.password = "p";
     });
     const failed = await holdfast({ store: `${url}?schema=${server.newSchema()}` }).catch((error: unknown) => error);
-    expect(failed).toMatchObject({ code: "STORE_UNREADABLE", message: expect.stringMatching(/rights/) });
+    expect(failed).toMatchObject({ code: "STORE_UNREADABLE", message: expect.stringMatching(/permission denied/) });
     await server.query(`DROP ROLE ${role}`);
   });
 });
 
-describe("an option that makes no sense is refused by its name", () => {
+describe("an invalid option is rejected by name", () => {
   it.each<[string, object]>([
     ["schema", { schema: "Robert'); DROP TABLE" }],
     ["userType", { userType: "text; DROP TABLE" }],

@@ -7,9 +7,9 @@ import { openStore } from "./scene.js";
 import { postgresServer } from "./server.js";
 
 const server = postgresServer();
-const ANSWER_MS = 1_000;
+const TIMEOUT_MS = 1_000;
 
-/** A statement that waits for as long as the test is under way. */
+/** A statement that waits until the test ends. */
 async function waitingStatement(): Promise<Statement> {
   const holder = await server.client();
   onTestFinished(() => holder.end());
@@ -18,18 +18,18 @@ async function waitingStatement(): Promise<Statement> {
   return { name: "waits", text: qualify(`SELECT pg_advisory_xact_lock(${lock})`) };
 }
 
-describe("a statement behind a savepoint that gets no answer in time", () => {
-  it("fails its transaction of ours at once, and leaves the pool a connection that works", async () => {
+describe("a statement after a savepoint that times out", () => {
+  it("fails its transaction and leaves a working pool", async () => {
     const pool = server.pool({ max: 1 });
     onTestFinished(() => pool.end());
-    const db = new Db(pool, "here", { timeoutMs: ANSWER_MS });
+    const db = new Db(pool, "here", { timeoutMs: TIMEOUT_MS });
     const waiting = await waitingStatement();
     const given = db.transaction((runner) => insideOf(runner).isolated((isolated) => isolated.run(waiting, [])));
     await expect(given).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
     expect(await db.run({ name: "works", text: qualify("SELECT 'yes'") }, [])).toEqual([["yes"]]);
   });
 
-  it("fails a call in the caller's transaction at once, where the caller's driver has given it up", async () => {
+  it("fails a call in the caller's transaction immediately", async () => {
     const { store } = await openStore(server);
     const queries: string[] = [];
     const never = new Promise<never>(() => {});
@@ -44,8 +44,8 @@ describe("a statement behind a savepoint that gets no answer in time", () => {
   });
 });
 
-describe("a job that is put into a transaction which takes no writes", () => {
-  it("is refused, and the transaction goes on", async () => {
+describe("an enqueue in a read-only transaction", () => {
+  it("is rejected, and the transaction continues", async () => {
     const { store } = await openStore(server);
     const tx = await server.client();
     onTestFinished(() => tx.end());
@@ -55,8 +55,8 @@ describe("a job that is put into a transaction which takes no writes", () => {
   });
 });
 
-describe("savepoints of our own transactions", () => {
-  it("are waited for no longer than any other statement", async () => {
+describe("savepoints of the store's own transactions", () => {
+  it("have the timeout of other statements", async () => {
     const asked: [text: string, waitMs: number | undefined][] = [];
     const client: PgClient = {
       async query({ text, query_timeout }) {
@@ -67,7 +67,7 @@ describe("savepoints of our own transactions", () => {
       release() {},
     };
     const db = new Db({ ...client, connect: async () => client, end: async () => {} }, "here", {
-      timeoutMs: ANSWER_MS,
+      timeoutMs: TIMEOUT_MS,
     });
     await db.transaction(async (runner) => {
       const inside = insideOf(runner);
@@ -83,6 +83,6 @@ describe("savepoints of our own transactions", () => {
       "ROLLBACK",
       "COMMIT",
     ]);
-    expect(asked.filter(([, waitMs]) => waitMs !== ANSWER_MS)).toEqual([]);
+    expect(asked.filter(([, waitMs]) => waitMs !== TIMEOUT_MS)).toEqual([]);
   });
 });

@@ -29,7 +29,7 @@ import { postgresServer } from "./server.js";
 
 const server = postgresServer();
 const planted = plantedDatabase(server);
-// The first is what PostgreSQL comes with: its own are found first, unless what is planted fits better.
+// The first is PostgreSQL's default: its own functions are found first, unless a planted one fits better.
 const PATHS = ["public", "public, pg_catalog"];
 
 afterEach(async () => expect(await planted.runs(), "planted functions that ran").toBe(0));
@@ -56,8 +56,8 @@ async function transaction(path: string): Promise<pg.Client> {
   return client;
 }
 
-describe.each(PATHS)("functions, operators and types planted in %s do not run", (path) => {
-  it("at the life of jobs", { timeout: 60_000 }, async () => {
+describe.each(PATHS)("planted functions in %s do not run", (path) => {
+  it("in operations on jobs", { timeout: 60_000 }, async () => {
     const { store } = await open(path);
     await add(store);
     await addAll(store, newJobs(3, { tags: ["a", "b"], user: "ada", input: JSON.stringify("x".repeat(20_000)) }));
@@ -69,7 +69,7 @@ describe.each(PATHS)("functions, operators and types planted in %s do not run", 
     }
     await insertAll(store, [newJob({ unique: key("p", { scope: "period", periodMs: 60_000 }), queue: "other" })]);
 
-    // Quick ones, whole ones, and those for types, before and after there is an index for them.
+    // Fast, full and typed claims, before and after the types index exists.
     await claim(store, { queues: ["nothing"] });
     await claim(store, { queues: ["nothing"] });
     const [first, second, third, ...more] = await claim(store, { limit: 6 });
@@ -90,7 +90,7 @@ describe.each(PATHS)("functions, operators and types planted in %s do not run", 
     expect(await store.remove([dead, await jobIn(store, "completed")])).toEqual(["removed", "removed"]);
   });
 
-  it("at lists, counts and what operators do", { timeout: 60_000 }, async () => {
+  it("in lists, counts and operator calls", { timeout: 60_000 }, async () => {
     const { store } = await open(path);
     await addAll(store, newJobs(30, { tags: ["t"], user: "ada" }));
     for (const state of ["completed", "dead", "failed", "running"] as const) await jobIn(store, state, { user: "ada" });
@@ -128,10 +128,10 @@ describe.each(PATHS)("functions, operators and types planted in %s do not run", 
     await store.getToken(token.id);
     await store.listTokens();
     await store.removeToken(token.id);
-    expect((await store.doctor()).filter(({ found }) => /could not be looked at|planted/.test(found))).toEqual([]);
+    expect((await store.doctor()).filter(({ found }) => /the check failed|planted/.test(found))).toEqual([]);
   });
 
-  it("at schedules and maintenance", { timeout: 60_000 }, async () => {
+  it("in schedules and maintenance", { timeout: 60_000 }, async () => {
     const { store } = await open(path);
     const schedule = await addSchedule(store, { nextRunAt: 1, user: "ada", tags: ["t"] });
     await store.putSchedule({ ...schedule, version: newId(2), queue: "q" }, schedule.version);
@@ -155,7 +155,7 @@ describe.each(PATHS)("functions, operators and types planted in %s do not run", 
     expect(await store.tryAcquireDuty("t", 1_000)).toBe(true);
   });
 
-  it("in transactions of the caller", async () => {
+  it("in the caller's transactions", async () => {
     const { store } = await open(path);
     const tx = await transaction(path);
     await store.insertIn(tx, [newJob({ queue: "a" }), newJob({ unique: key("k") })]);
@@ -168,7 +168,7 @@ describe.each(PATHS)("functions, operators and types planted in %s do not run", 
     expect((await tx.query("SHOW search_path")).rows).toEqual([{ search_path: path.replaceAll(" ", "") }]);
   });
 
-  it("on connections of the caller's own pool", async () => {
+  it("on the caller's pool", async () => {
     const schema = server.newSchema();
     const pool = new pg.Pool({ connectionString: planted.address(path), max: 3 });
     const store = postgres({ pool, schema });
@@ -183,7 +183,7 @@ describe.each(PATHS)("functions, operators and types planted in %s do not run", 
     expect((await pool.query("SHOW search_path")).rows).toEqual([{ search_path: path.replaceAll(" ", "") }]);
   });
 
-  it("at hints, and at workers from enqueue to result", async () => {
+  it("in hints and workers", async () => {
     const { store } = await open(path);
     const copy = job({ type: "copy", input: z.object({ n: z.number() }), run: ({ input }) => input.n });
     const hf = await openClient(store, copy);
@@ -215,7 +215,7 @@ describe.each(PATHS)("functions, operators and types planted in %s do not run", 
     await store.undoMigrations({ to: 0, loseData: true });
   });
 
-  it("at an import", async () => {
+  it("in an import", async () => {
     const { store } = await open(path);
     const old = server.newSchema();
     const client = await planted.client("pg_catalog");
@@ -224,7 +224,7 @@ describe.each(PATHS)("functions, operators and types planted in %s do not run", 
       INSERT INTO ${old}.jobs VALUES ('1', 'pending', 1, now(), '{}'), ('2', 'complete', 2, now(), '{}'), ('3', 'running', 3, now(), '[]')`);
     onTestFinished(async () => void (await planted.query(`DROP SCHEMA ${old} CASCADE`)));
     const map = { id: "id", status: "status", priority: "n", createdAt: "at", input: ["input"] } as const;
-    const answer = await store.importLegacy({ table: `${old}.jobs`, type: "t", map, drop: true });
-    expect(answer).toMatchObject({ imported: 3, dropped: [`${old}.jobs`] });
+    const result = await store.importLegacy({ table: `${old}.jobs`, type: "t", map, drop: true });
+    expect(result).toMatchObject({ imported: 3, dropped: [`${old}.jobs`] });
   });
 });

@@ -25,7 +25,7 @@ const server = postgresServer();
 const ODD = 'naïve Ω 漢字 🧑‍🚀 it\'s \\ "quoted"';
 
 let names = 0;
-/** A database of its own, made so; gives its address. */
+/** Creates a database with these options, and returns its address. */
 async function newDatabase(clauses = "", settings: readonly string[] = []): Promise<string> {
   const name = `${server.newSchema()}_${++names}`;
   await server.query(`CREATE DATABASE ${name} ${clauses}`);
@@ -34,7 +34,7 @@ async function newDatabase(clauses = "", settings: readonly string[] = []): Prom
   return withParts({ pathname: `/${name}` });
 }
 
-/** A user of its own, who may do everything in the database; gives the address. */
+/** Creates a role with all privileges on the database, and returns the address. */
 async function newUser(settings: string): Promise<string> {
   const name = `${server.newSchema()}_${++names}`;
   await server.query(`CREATE ROLE ${name} LOGIN PASSWORD 'p' IN ROLE pg_write_all_data, pg_read_all_data`);
@@ -52,7 +52,7 @@ function opened(store: PostgresStore): PostgresStore {
   return store;
 }
 
-/** A bit of everything that reads or writes values, with values that are easily spoilt. */
+/** Uses many operations with values that are easily corrupted. */
 async function liveThrough(store: PostgresStore): Promise<void> {
   await store.migrate();
   const input = JSON.stringify({ text: ODD, n: 12_345_678_901_234 });
@@ -108,15 +108,15 @@ async function liveThrough(store: PostgresStore): Promise<void> {
   expect(await store.queues()).toEqual([{ queue: "default", paused: true, priorities: [0, -1] }]);
 }
 
-describe("a database with settings of its own makes no difference", () => {
+describe("the store works with database settings", () => {
   it.each([
     [
       "time zone and styles",
       ["timezone = 'Pacific/Chatham'", "datestyle = 'SQL, DMY'", "intervalstyle = 'sql_standard'"],
     ],
-    ["how values are written", ["bytea_output = 'escape'", "extra_float_digits = 0", "xmlbinary = 'hex'"]],
+    ["output formats", ["bytea_output = 'escape'", "extra_float_digits = 0", "xmlbinary = 'hex'"]],
     ["search path", ["search_path = 'nowhere'"]],
-    ["time limits that are long enough", ["lock_timeout = '10ms'", "statement_timeout = '20s'"]],
+    ["timeouts", ["lock_timeout = '10ms'", "statement_timeout = '20s'"]],
     ["isolation: repeatable read", ["default_transaction_isolation = 'repeatable read'"]],
     ["isolation: serializable", ["default_transaction_isolation = 'serializable'"]],
     ["deferred commits and generic plans", ["synchronous_commit = 'off'", "plan_cache_mode = 'force_generic_plan'"]],
@@ -130,19 +130,19 @@ describe("a database with settings of its own makes no difference", () => {
     );
   });
 
-  it("encoding: UTF8, sorted as in another language", async () => {
+  it("encoding: UTF8 with another collation", async () => {
     const clauses =
       "TEMPLATE template0 ENCODING 'UTF8' LOCALE_PROVIDER icu ICU_LOCALE 'tr-TR' LC_COLLATE 'C' LC_CTYPE 'C'";
     await liveThrough(opened(postgres(await newDatabase(clauses))));
   });
 
-  it("encoding: LATIN1 is refused", async () => {
+  it("encoding: LATIN1 is rejected", async () => {
     const url = await newDatabase("TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C'");
     await expect(opened(postgres(url)).migrate()).rejects.toMatchObject({ code: "STORE_UNREADABLE" });
   });
 });
 
-it("an application that reads PostgreSQL's types in its own way gets the same store", async () => {
+it("type parsers of the application do not affect the store", async () => {
   const { INT8, INT4, INT2, BOOL, TEXT, JSON: JSON_TYPE, FLOAT8, UUID } = pg.types.builtins;
   const types = [INT8, INT4, INT2, BOOL, TEXT, JSON_TYPE, FLOAT8, UUID];
   const before = types.map((type) => pg.types.getTypeParser(type));
@@ -155,8 +155,8 @@ it("an application that reads PostgreSQL's types in its own way gets the same st
   await liveThrough(opened(postgres({ pool })));
 });
 
-describe.each(["repeatable read", "serializable"])("where transactions are %s unless told otherwise", (isolation) => {
-  it("claims, enqueues of one key and outcomes at once lose and double nothing", async () => {
+describe.each(["repeatable read", "serializable"])("with default isolation %s", (isolation) => {
+  it("concurrent claims, enqueues and outcomes lose nothing", async () => {
     const url = await newDatabase("", [`default_transaction_isolation = '${isolation}'`]);
     const stores = Array.from({ length: 4 }, () => opened(postgres(url, { notify: false })));
     await Promise.all(stores.map((store) => store.migrate()));
@@ -165,8 +165,8 @@ describe.each(["repeatable read", "serializable"])("where transactions are %s un
       stores.map(async (store, n) => {
         for (let round = 0; round < 10; round++) {
           const jobs = [...newJobs(10), newJob({ unique: key(`k${round}`, { scope: "forever" }) })];
-          const answers = await insertAll(store, n % 2 === 0 ? jobs : jobs.toReversed());
-          expect(answers.filter(({ status }) => status === "refused")).toEqual([]);
+          const results = await insertAll(store, n % 2 === 0 ? jobs : jobs.toReversed());
+          expect(results.filter(({ status }) => status === "refused")).toEqual([]);
           const taken = await claim(store, { limit: 12 });
           claimed.push(...taken.map(({ id }) => id));
           for (const each of taken) await finish(store, each);
@@ -180,21 +180,21 @@ describe.each(["repeatable read", "serializable"])("where transactions are %s un
   });
 });
 
-describe("a server that takes no writes", () => {
-  it("says so, and is written to again when it does", async () => {
+describe("a read-only server", () => {
+  it("is reported, and used again when writable", async () => {
     const url = await newDatabase("", ["default_transaction_read_only = on"]);
     const store = opened(postgres(url, { connections: 1, notify: false }));
-    const refusal = { code: "STORE_UNAVAILABLE", message: expect.stringMatching(/takes no writes.*the primary/) };
+    const refusal = { code: "STORE_UNAVAILABLE", message: expect.stringMatching(/is read-only.*the primary/) };
     await expect(store.migrate()).rejects.toMatchObject(refusal);
     await server.query(`ALTER DATABASE ${new URL(url).pathname.slice(1)} RESET default_transaction_read_only`);
-    // On a new connection: the one that was refused might lead to a standby for ever.
+    // On a new connection: the old one may lead to a standby.
     await store.migrate();
     await addAll(store, newJobs(1));
   });
 });
 
-describe("a limit on the time of statements", () => {
-  it("makes an outage of a statement that takes longer, for as long as it does", async () => {
+describe("statement_timeout", () => {
+  it("is reported as an outage", async () => {
     const { schema } = await openStore(server);
     const url = await newUser("SET statement_timeout = '200ms'");
     const store = opened(postgres(url, { schema, notify: false }));
@@ -210,7 +210,7 @@ describe("a limit on the time of statements", () => {
 });
 
 describe("a limit on connections", () => {
-  it("that is used up when the store opens is told, and the store opens when there is room", async () => {
+  it("is reported at the start, and retried later", async () => {
     const { schema } = await openStore(server);
     const url = await newUser("CONNECTION LIMIT 1");
     const other = new pg.Client({ connectionString: url });
@@ -227,7 +227,7 @@ describe("a limit on connections", () => {
     );
   });
 
-  it("that is lower than what the store would like holds up calls, but fails none", async () => {
+  it("delays calls, but fails none", async () => {
     const { schema } = await openStore(server);
     const store = opened(postgres(await newUser("CONNECTION LIMIT 3"), { schema, connections: 8 }));
     const double = job({ type: "double", input: z.object({ n: z.number() }), run: ({ input: { n } }) => 2 * n });

@@ -13,10 +13,10 @@ const server = postgresServer();
 const echo = job({ type: "echo", input: z.object({ n: z.number() }), run: ({ input }) => input });
 const tick = job({ type: "tick", run() {} });
 
-/** The caller's own pool. */
+/** The caller's pool. */
 function callersPool(max: number): pg.Pool {
   const pool = server.pool({ max });
-  // The server ends before the last of its connections has.
+  // The server stops before its last connection is closed.
   onTestFinished(() => pool.end());
   return pool;
 }
@@ -25,7 +25,7 @@ async function onPool(pool: pg.Pool, ...jobs: JobType[]): Promise<Holdfast> {
   return openClient(postgres({ pool, schema: ownSchema(server) }), ...jobs);
 }
 
-/** Enqueues inside a transaction on a connection of the given pool, each time into a queue that nobody has seen. */
+/** Enqueues in transactions on the pool, each time into a new queue. */
 async function enqueueInside(hf: Holdfast, pool: pg.Pool, n: number): Promise<string> {
   const tx = await pool.connect();
   try {
@@ -38,7 +38,7 @@ async function enqueueInside(hf: Holdfast, pool: pg.Pool, n: number): Promise<st
   }
 }
 
-/** Everything at once that wants connections. */
+/** Everything that needs connections, concurrently. */
 async function useEverything(hf: Holdfast, pool: pg.Pool): Promise<void> {
   await hf.schedule("tick", { job: tick, every: "1s" });
   const worker = hf.work({ concurrency: 24 });
@@ -51,18 +51,18 @@ async function useEverything(hf: Holdfast, pool: pg.Pool): Promise<void> {
   await worker.stop();
 }
 
-describe("worker, scheduler, enqueues and transactions get by", () => {
-  it.each([1, 2])("with no more than %i of its own beside the callers'", async (connections) => {
+describe("worker, scheduler, enqueues and transactions work", () => {
+  it.each([1, 2])("with %i connections of the store", async (connections) => {
     const { store } = await openStore(server, { connections });
     await useEverything(await openClient(store, echo, tick), callersPool(2));
   });
 
-  it.each([2, 3])("with %i connections that they share with the callers", async (max) => {
+  it.each([2, 3])("with %i connections shared with the caller", async (max) => {
     const pool = callersPool(max);
     await useEverything(await onPool(pool, echo, tick), pool);
   });
 
-  it("with a single connection that they share with the callers: nobody listens, and polling finds the jobs", async () => {
+  it("with one shared connection, by polling", async () => {
     const pool = callersPool(1);
     const store = postgres({ pool, schema: ownSchema(server) });
     expect(store.capabilities.push).toBe(false);
@@ -70,8 +70,8 @@ describe("worker, scheduler, enqueues and transactions get by", () => {
   });
 });
 
-describe("a transaction that has the last connection of the pool", () => {
-  it("opens its queue itself, for good when it commits and not when it rolls back", async () => {
+describe("a transaction on the last connection of the pool", () => {
+  it("creates its queue itself", async () => {
     const pool = callersPool(1);
     const hf = await onPool(pool, echo);
     const tx = await pool.connect();
@@ -88,7 +88,7 @@ describe("a transaction that has the last connection of the pool", () => {
     expect(await hf.result(id, { timeout: "10s" })).toEqual({ n: 3 });
   });
 
-  it("does not lock a queue that is there", async () => {
+  it("does not lock an existing queue", async () => {
     const pool = callersPool(1);
     const schema = ownSchema(server);
     const hf = await openClient(postgres({ pool, schema }), echo);
@@ -97,7 +97,7 @@ describe("a transaction that has the last connection of the pool", () => {
     const tx = await pool.connect();
     await tx.query("BEGIN");
     await hf.enqueue(echo, { n: 2 }, { tx });
-    // A process that comes up now says that it uses the same queue.
+    // A new process uses the same queue.
     const newcomer = await openClient(addressOf(server.url(), schema), echo);
     await newcomer.enqueue(echo, { n: 3 });
     await tx.query("COMMIT");
@@ -106,7 +106,7 @@ describe("a transaction that has the last connection of the pool", () => {
   });
 });
 
-it("a server that refuses one more connection is not asked again for a while: whoever comes waits for those it gave", async () => {
+it("after a refused connection, calls wait for existing ones", async () => {
   const free: PgClient[] = [];
   const connection = (): PgClient => {
     const made: PgClient = { query: async () => ({ rows: [] }), release: () => void free.push(made) };

@@ -8,7 +8,7 @@ const server = postgresServer();
 
 const BACKLOG = 30_000;
 
-/** Waiting jobs, all due before any lease that the tests let run out. */
+/** Waiting jobs that are due before any expired lease. */
 function fill(schema: string, queue = "default"): Promise<unknown> {
   return server.query(
     `INSERT INTO ${schema}.live (id, type, queue, priority, state, input, input_bytes, attempt, max_attempts, losses, releases,
@@ -18,7 +18,7 @@ function fill(schema: string, queue = "default"): Promise<unknown> {
   );
 }
 
-/** Leases that ran out: the first of all that is due, one in the midst of it, one behind it, one in another lane. */
+/** Expired leases: before, between and after the due jobs, and in another lane. */
 async function lease(store: Parameters<typeof add>[0], sql: RunSql, schema: string): Promise<string[]> {
   const ids = [...(await addAll(store, newJobs(3))), await add(store, { queue: "other", maxAttempts: 1 })];
   expect(await claim(store)).toHaveLength(4);
@@ -30,8 +30,8 @@ async function lease(store: Parameters<typeof add>[0], sql: RunSql, schema: stri
   return ids;
 }
 
-describe("leases that ran out behind many jobs that are due", () => {
-  it("are found by statements that each look at a few thousand jobs", async () => {
+describe("expired leases behind many due jobs", () => {
+  it("are found in steps of a few thousand jobs", async () => {
     const seen = await explained(server);
     const { store, schema } = seen;
     const sql = async (text: string, values?: unknown[]): Promise<never[]> =>
@@ -47,7 +47,7 @@ describe("leases that ran out behind many jobs that are due", () => {
     expect(Math.max(...plans.map(pagesOf))).toBeLessThan(6_000);
   });
 
-  it("are laid down to the limit and no further, and the rest by the next call", async () => {
+  it("are reaped up to the limit, the others by the next call", async () => {
     const { store, sql, schema } = await openScene(server, { isNew: true });
     const ids = await lease(store, sql, schema);
     expect((await store.reapExpiredLeases(3)).map(({ id, to }) => [id, to])).toEqual(
@@ -57,7 +57,7 @@ describe("leases that ran out behind many jobs that are due", () => {
     expect(await store.reapExpiredLeases(3)).toEqual([]);
   });
 
-  it("are all laid down by one call in SQL", async () => {
+  it("are all reaped by one call in SQL", async () => {
     const { store, sql, schema } = await openScene(server, { isNew: true });
     const ids = await lease(store, sql, schema);
     expect(await sql("SELECT $s.expire_stale_jobs(3) AS n")).toEqual([{ n: 3 }]);
@@ -67,8 +67,8 @@ describe("leases that ran out behind many jobs that are due", () => {
   });
 });
 
-describe("a job that has lost as many leases as can be counted", () => {
-  it.each([4, 1])("is laid down like any other, with %i attempts at most", async (maxAttempts) => {
+describe("a job with the maximum number of lost leases", () => {
+  it.each([4, 1])("is reaped, with at most %i attempts", async (maxAttempts) => {
     const { store, sql } = await openScene(server, { isNew: true });
     const id = await add(store, { maxAttempts });
     await claimOne(store);

@@ -8,14 +8,14 @@ const server = postgresServer();
 
 const MANY = 3_000;
 
-/** The statement that deletes from a table, as it was carried out. */
+/** The executed plan of the DELETE on a table. */
 async function deleting({ plansOf }: Explained, work: () => Promise<unknown>): Promise<PlanNode | undefined> {
   const plans = await plansOf(work);
   return plans.find((plan) => plan["Node Type"] === "ModifyTable" && plan.Operation === "Delete");
 }
 
-describe("what is kept of a long history is found at a cost that grows with what is dropped, and no faster", () => {
-  it("of lines in a log", async () => {
+describe("the cost of trimming grows with the deleted rows only", () => {
+  it("for log lines", async () => {
     const seen = await explained(server);
     const { store, schema } = seen;
     await add(store);
@@ -40,7 +40,7 @@ describe("what is kept of a long history is found at a cost that grows with what
     ]);
   });
 
-  it("of attempts", async () => {
+  it("for attempts", async () => {
     const seen = await explained(server);
     const { store, schema } = seen;
     await add(store);

@@ -12,23 +12,23 @@ import { postgresServer } from "./server.js";
 
 const server = postgresServer();
 
-// More than are indexed in a moment.
+// More rows than are indexed synchronously.
 const MANY = 20_001;
 const INDEX = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('$s.live_types')";
 
-/** Whether the index is there and done, there and not done, or not there. */
+/** Whether the index is valid, invalid or missing. */
 async function indexState(sql: RunSql): Promise<boolean | null> {
   return (await sql<{ indisvalid: boolean }>(INDEX))[0]?.indisvalid ?? null;
 }
 
-it("workers that take everything never pay for the index of types", async () => {
+it("workers for all types do not create the index", async () => {
   const { store, sql } = await openScene(server);
   await store.insert([newJob()]);
   await claim(store);
   expect(await indexState(sql)).toBeNull();
 });
 
-it("the first claim for types makes it", async () => {
+it("the first claim for types creates it", async () => {
   const { store, sql } = await openScene(server);
   const [mail, other] = [newJob({ type: "mail" }), newJob({ type: "other" })];
   await store.insert([mail, other]);
@@ -39,7 +39,7 @@ it("the first claim for types makes it", async () => {
 it.each([
   ["small", 1],
   ["full", MANY],
-])("what a process that died left half made is made anew, in a %s table", async (_size, count) => {
+])("an invalid index is created again, in a %s table", async (_size, count) => {
   const { store, sql, schema } = await openScene(server);
   const other = newJob({ type: "other" });
   await store.insert([other]);
@@ -50,12 +50,12 @@ it.each([
   await until("the index", async () => (await indexState(sql)) === true);
 });
 
-it("in a full table claims go on while it is made, and closing does not wait for it", async () => {
+it("claims and close do not wait for a large index", async () => {
   const { store, sql, schema, session } = await openScene(server);
   const other = newJob({ type: "other" });
   await store.insert([other]);
   await fill(server, schema, MANY);
-  // It is made when everybody who is writing now has ended.
+  // The build waits until all current writers have ended.
   const backup = await session();
   await backup.sql("BEGIN");
   await backup.sql("LOCK TABLE $s.live IN ROW EXCLUSIVE MODE");
@@ -67,7 +67,7 @@ it("in a full table claims go on while it is made, and closing does not wait for
   await vi.waitFor(async () => expect(await indexState(sql)).toBe(true), { timeout: 10_000, interval: 100 });
 });
 
-/** What a process knows of the index, on connections of its own, which notice soon that they wait for each other. */
+/** The TypesIndex of a process, on its own connections with a short deadlock timeout. */
 function processOf(
   { schema }: Scene,
   pool = server.pool({ max: 2, options: "-c deadlock_timeout=10ms" }),
@@ -82,7 +82,7 @@ function processOf(
   return index;
 }
 
-/** A full table whose index is not there yet. */
+/** A large table without the index. */
 async function fullTable(): Promise<Scene> {
   const scene = await openScene(server);
   await scene.store.insert([newJob()]);
@@ -90,7 +90,7 @@ async function fullTable(): Promise<Scene> {
   return scene;
 }
 
-/** How many sessions are making the index, or wait until they can. */
+/** How many sessions build the index or wait to. */
 async function making({ sql, schema }: Scene): Promise<number> {
   const found = await sql(
     "SELECT 1 FROM pg_stat_activity WHERE state = 'active' AND starts_with(query, 'CREATE INDEX') AND strpos(query, $1) > 0",
@@ -99,17 +99,17 @@ async function making({ sql, schema }: Scene): Promise<number> {
   return found.length;
 }
 
-describe("when several processes want it", () => {
-  it("one of those that start together makes it, and it is whole", async () => {
+describe("when several processes need it", () => {
+  it("one of them creates it, and it is valid", async () => {
     const scene = await fullTable();
     const { session, sql } = scene;
     const processes = [processOf(scene), processOf(scene), processOf(scene)];
-    // While somebody has the table so, nobody can begin to make it, nor see that another waits to.
+    // With this lock no process can start the build, or see that another one waits.
     const holder = await session();
     await holder.sql("BEGIN");
     await holder.sql("LOCK TABLE $s.live IN SHARE UPDATE EXCLUSIVE MODE");
     await Promise.all(processes.map((each) => each.ensure()));
-    // Whoever has waited for so long looks no more whether it waits in vain: that is left to whoever comes to wait next.
+    // A session checks for a deadlock once; later ones are found by the next session that waits.
     await until("all who would make it to wait", async () => {
       const [row] = await sql<{ all: boolean | null }>(
         "SELECT bool_and(waitstart < clock_timestamp() - interval '100 ms') AS all FROM pg_locks WHERE relation = '$s.live'::regclass AND NOT granted",
@@ -125,7 +125,7 @@ describe("when several processes want it", () => {
     expect(later.exists).toBe(true);
   });
 
-  it("none takes it for usable if its making met a deadlock", async () => {
+  it("none uses it after a deadlock", async () => {
     const scene = await fullTable();
     const { session, sql } = scene;
     const index = processOf(scene);
@@ -134,7 +134,7 @@ describe("when several processes want it", () => {
     await writer.sql("LOCK TABLE $s.live IN ROW EXCLUSIVE MODE");
     await index.ensure();
     await until("the index to be half made", async () => (await indexState(sql)) === false);
-    // It waits for what was begun before it, which waits for the table; and it is the first to notice.
+    // It waits for an older transaction, which waits for the table, and it detects the deadlock first.
     const reader = await session();
     await reader.sql("SET deadlock_timeout = '1h'");
     await reader.sql("BEGIN ISOLATION LEVEL REPEATABLE READ");
@@ -147,14 +147,14 @@ describe("when several processes want it", () => {
     await writer.sql("COMMIT");
     await locking;
     await reader.sql("COMMIT");
-    await until("nobody to make it", async () => (await making(scene)) === 0);
+    await until("no session to build it", async () => (await making(scene)) === 0);
     await index.ensure();
     expect(await indexState(sql)).toBe(false);
     expect(index.exists).toBe(false);
   });
 });
 
-it("a process that may not make it leaves the turn to one that may", async () => {
+it("a process without privileges leaves it to others", async () => {
   const scene = await fullTable();
   const { role, address } = await login(server, scene, await newRole(server, "worker"));
   await scene.sql(`GRANT USAGE ON SCHEMA $s TO ${role}; GRANT ALL ON $s.live, $s.turns TO ${role}`);
@@ -164,7 +164,7 @@ it("a process that may not make it leaves the turn to one that may", async () =>
   await until("the index", () => owner.exists);
 });
 
-it("a claim does not wait for it on a connection that went silent", async () => {
+it("a claim does not wait for it on a silent connection", async () => {
   const scene = await openScene(server);
   const proxy = await startProxy(server.url());
   const pool = server.pool({ connectionString: proxy.url, max: 1 });

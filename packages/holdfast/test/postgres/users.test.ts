@@ -22,7 +22,7 @@ import { postgresServer } from "./server.js";
 
 const server = postgresServer();
 
-/** A store whose jobs refer to a table of users with `ada` and `bob` in it. */
+/** A store whose jobs refer to a users' table with `ada` and `bob`. */
 async function sceneWithUsers(): Promise<Scene & { users: string }> {
   const users = `users_${server.newSchema()}`;
   await server.query(`CREATE TABLE ${users} (id text PRIMARY KEY); INSERT INTO ${users} VALUES ('ada'), ('bob')`);
@@ -41,7 +41,7 @@ async function countsOf({ store }: Scene): Promise<unknown[]> {
   return (await store.stats()).counts.map(({ state, count }) => [state, count]);
 }
 
-/** Leaves rows in every table: one job dead after a failure, with a log, and one that waits. */
+/** Writes rows to every table: a dead job with a log, and a waiting one. */
 async function livedThrough({ store }: Scene, user: string): Promise<void> {
   const rich = { user, tags: ["t"], input: JSON.stringify("x".repeat(600)) };
   await add(store, { ...rich, unique: key(`${user} done`, { scope: "forever" }) });
@@ -52,7 +52,7 @@ async function livedThrough({ store }: Scene, user: string): Promise<void> {
 }
 
 describe("A-01 the user as a foreign key", () => {
-  it("A-01 deletes a user's jobs and schedules with the user, and all that belongs to them", async () => {
+  it("A-01 deletes a user's jobs and schedules with the user", async () => {
     const scene = await sceneWithUsers();
     const { store, sql, users } = scene;
     await livedThrough(scene, "bob");
@@ -74,7 +74,7 @@ describe("A-01 the user as a foreign key", () => {
       ["pending", 1],
     ]);
     expect(await store.getSchedule("hers")).toBeNull();
-    // Counts stay right when they are folded.
+    // Counts stay correct after the rollup.
     await sql("UPDATE $s.deltas SET at = 1");
     await store.maintain();
     expect(await countsOf(scene)).toEqual([
@@ -83,11 +83,11 @@ describe("A-01 the user as a foreign key", () => {
     ]);
   });
 
-  it("A-01 refuses a job for a user who is not there, and stores the rest of its batch", async () => {
+  it("A-01 rejects a job for an unknown user, not its batch", async () => {
     const { store } = await sceneWithUsers();
-    const answers = await insertAll(store, [newJob({ user: "ada" }), newJob({ user: "eve" }), newJob()]);
-    expect(answers.map(({ status }) => status)).toEqual(["inserted", "refused", "inserted"]);
-    expect(answers[1]).toMatchObject({
+    const results = await insertAll(store, [newJob({ user: "ada" }), newJob({ user: "eve" }), newJob()]);
+    expect(results.map(({ status }) => status)).toEqual(["inserted", "refused", "inserted"]);
+    expect(results[1]).toMatchObject({
       reason: "not-stored",
       error: expect.stringMatching(/^no such user: .*foreign key/),
     });
@@ -98,7 +98,7 @@ describe("A-01 the user as a foreign key", () => {
     });
   });
 
-  it("lets a job whose user's row is locked hold up nobody else: it is to be asked again", async () => {
+  it("a locked user blocks only that user's jobs", async () => {
     const scene = await sceneWithUsers();
     const { store, users } = scene;
     const { client } = await scene.session();
@@ -117,7 +117,7 @@ describe("A-01 the user as a foreign key", () => {
     expect(await hf.enqueue(type, undefined, { user: "ada" })).toMatchObject({ duplicate: false });
   });
 
-  it("takes a job from the worker that runs it: a lost lease, nothing worse", async () => {
+  it("a running job of a deleted user loses its lease", async () => {
     const { address, sql, users } = await sceneWithUsers();
     const reasons: unknown[] = [];
     const type = job({
@@ -143,7 +143,7 @@ describe("A-01 the user as a foreign key", () => {
     await hf.close();
   });
 
-  it("leaves alone what the store moves and deletes itself, also inside of a trigger", async () => {
+  it("does not affect rows that the store moves or deletes", async () => {
     const scene = await sceneWithUsers();
     const { store, sql } = scene;
     await livedThrough(scene, "ada");
@@ -174,7 +174,7 @@ describe("A-01 the user as a foreign key", () => {
     ]);
   });
 
-  it("lets somebody delete users who has no rights on jobs", async () => {
+  it("users can be deleted without privileges on jobs", async () => {
     const scene = await sceneWithUsers();
     await livedThrough(scene, "ada");
     const role = `clerk_${scene.schema}`;
@@ -186,7 +186,7 @@ describe("A-01 the user as a foreign key", () => {
     await scene.sql(`REVOKE ALL ON ${scene.users} FROM ${role}; DROP ROLE ${role}`);
   });
 
-  it("A-01 deletes users while their jobs are enqueued, run and settled: nothing is left, nobody fails", async () => {
+  it("A-01 deletes users while their jobs run", async () => {
     const scene = await sceneWithUsers();
     const { store, sql, users } = scene;
     const names = Array.from({ length: 30 }, (_, n) => `u${n}`);
@@ -224,12 +224,12 @@ describe("the option users", () => {
     }
   }
 
-  it("is refused by name where the table, its column or its type is not what it says", async () => {
+  it("is rejected if table, column or type is wrong", async () => {
     const users = `users_${server.newSchema()}`;
     await server.query(`CREATE TABLE ${users} (id uuid PRIMARY KEY, n integer UNIQUE)`);
     const table = `public.${users}`;
     const refused: [options: object, field: string, message: RegExp][] = [
-      [{ users: { table: "public.nobody" } }, "users.table", /no table "public"."nobody"/],
+      [{ users: { table: "public.missing" } }, "users.table", /table "public"."missing" does not exist/],
       [{ users: { table, column: "key" } }, "users.column", /no column "key"/],
       [{ users: { table } }, "userType", /is "text", but .* is of type uuid/],
       [{ users: { table, column: "n" }, userType: "uuid" }, "userType", /is of type/],
@@ -251,7 +251,7 @@ describe("the option users", () => {
     await server.query(`DROP TABLE ${users} CASCADE`);
   });
 
-  it("comes later to tables with jobs, is part of the printed SQL, and is taken once", async () => {
+  it("can be added later, and is applied once", async () => {
     const users = `users_${server.newSchema()}`;
     await server.query(
       `CREATE TABLE ${users} (id uuid PRIMARY KEY); CREATE TABLE other_${users} (id uuid PRIMARY KEY)`,
@@ -273,7 +273,7 @@ describe("the option users", () => {
     const [{ xmin: after } = {}] = await sql<{ xmin?: string }>("SELECT xmin FROM $s.settings WHERE name = 'users'");
     expect(after).toBe(before);
 
-    // Another table takes the place of the first, if it has the users of the jobs that are there.
+    // Another table can replace the first, if it has the users of all jobs.
     expect(await migrating(refer(`other_${users}`), schema)).toMatchObject({
       message: expect.stringMatching(/foreign key/),
     });
@@ -282,7 +282,7 @@ describe("the option users", () => {
     expect(await keys()).toEqual([{ to: `other_${users}`, n: 2, valid: true }]);
     const triggers = "SELECT tgrelid::regclass::text AS on FROM pg_trigger WHERE tgname = 'holdfast_$s'";
     expect(await sql(triggers)).toEqual([{ on: `other_${users}` }]);
-    // Who says nothing of users changes nothing.
+    // Without the option nothing changes.
     expect(await migrating({ userType: "uuid" }, schema)).toBeUndefined();
     expect(await keys()).toHaveLength(1);
     await server.query(`DROP TABLE ${users} CASCADE; DROP TABLE other_${users} CASCADE`);

@@ -13,9 +13,9 @@ const server = postgresServer();
 
 interface Scene {
   address: string;
-  /** What was said on the store's channel since the last time. */
-  heard: () => string[];
-  /** Returns once everything said so far was heard. */
+  /** The notifications on the store's channel since the last call. */
+  received: () => string[];
+  /** Resolves when all notifications so far are received. */
   quiet: () => Promise<void>;
 }
 
@@ -24,19 +24,19 @@ async function scene(): Promise<Scene> {
   const ear = await server.client();
   onTestFinished(() => ear.end());
   const said: string[] = [];
-  let heardMark = deferred<void>();
+  let receivedMark = deferred<void>();
   ear.on("notification", ({ payload = "" }) => {
-    if (payload === "mark") heardMark.resolve();
+    if (payload === "mark") receivedMark.resolve();
     else said.push(payload.split(" ")[1] ?? "");
   });
   await ear.query(`LISTEN holdfast_${schema}`);
   return {
     address: addressOf(server.url(), schema),
-    heard: () => said.splice(0),
+    received: () => said.splice(0),
     async quiet() {
-      heardMark = deferred<void>();
+      receivedMark = deferred<void>();
       await server.query(`NOTIFY holdfast_${schema}, 'mark'`);
-      await heardMark.promise;
+      await receivedMark.promise;
     },
   };
 }
@@ -50,17 +50,17 @@ async function client(address: string, poll?: string): Promise<Holdfast> {
   return hf;
 }
 
-describe("other processes hear of work", () => {
-  it("at once from a process that runs no worker", async () => {
-    const { address, heard, quiet } = await scene();
+describe("other processes are notified of work", () => {
+  it("immediately by a process without a worker", async () => {
+    const { address, received, quiet } = await scene();
     const hf = await client(address);
     await hf.enqueue(nothing);
     await hf.close();
     await quiet();
-    expect(heard()).toEqual(["work"]);
+    expect(received()).toEqual(["work"]);
   });
 
-  it("when the worker of the same process is busy, or does not work on that queue", async () => {
+  it("if the local worker is busy or serves other queues", async () => {
     const { address } = await scene();
     const gate = deferred<void>();
     const slow = job({ type: "slow", run: () => gate.promise });
@@ -70,7 +70,7 @@ describe("other processes hear of work", () => {
     here.work({ concurrency: 1, queues: ["default"], poll: "1h" });
     await here.enqueue(slow);
     await began;
-    // Another process that never polls: what it runs, it was told of.
+    // Another process that never polls, and runs only jobs that it was notified of.
     const other = await client(address, "1h");
     for (const queue of ["default", "other"]) {
       const { id } = await here.enqueue(nothing, undefined, { queue });
@@ -79,8 +79,8 @@ describe("other processes hear of work", () => {
     gate.resolve();
   });
 
-  it("when a claim of the same process leaves some of it for want of room", async () => {
-    const { address, heard, quiet } = await scene();
+  it("if a local claim leaves some jobs", async () => {
+    const { address, received, quiet } = await scene();
     const store = postgres(address);
     onTestFinished(() => store.close());
     await store.migrate();
@@ -89,10 +89,10 @@ describe("other processes hear of work", () => {
     expect(await claim(store, { bytes: 150 })).toHaveLength(1);
     await store.close();
     await quiet();
-    expect(heard()).toEqual(["work"]);
+    expect(received()).toEqual(["work"]);
   });
 
-  it("from inside a transaction when that commits, the same process included", async () => {
+  it("when a transaction commits, including this process", async () => {
     const { address } = await scene();
     const hf = await client(address, "1h");
     const tx = await server.client();
@@ -105,8 +105,8 @@ describe("other processes hear of work", () => {
     }
   });
 
-  it("by nobody where it is switched off: then they poll", async () => {
-    const { address, heard, quiet } = await scene();
+  it("not with notify: false; they poll", async () => {
+    const { address, received, quiet } = await scene();
     const silent = async (poll?: string): Promise<Holdfast> => {
       const hf = await holdfast({ store: postgres(address, { notify: false }), jobs: [nothing], logger: false });
       onTestFinished(() => hf.close());
@@ -116,11 +116,11 @@ describe("other processes hear of work", () => {
     const [from, at] = [await silent(), await silent("50ms")];
     await at.result((await from.enqueue(nothing)).id, { timeout: "10s" });
     await quiet();
-    expect(heard()).toEqual([]);
+    expect(received()).toEqual([]);
   });
 });
 
-it("a notification alone stops no job, whoever sent it: the store must say so too", async () => {
+it("a notification alone cancels no job", async () => {
   const { address } = await scene();
   const ends = deferred<void>();
   const begun = [deferred<void>(), deferred<void>()];
@@ -141,7 +141,7 @@ it("a notification alone stops no job, whoever sent it: the store must say so to
   await Promise.all(begun.map(({ promise }) => promise));
   const channel = `holdfast_${new URL(address).searchParams.get("schema")}`;
   await server.query("SELECT pg_notify($1, $2)", [channel, `stranger cancel ${first.id}`]);
-  // HintFilter after the other, and by the same way.
+  // Received after the other one, on the same connection.
   const operator = await holdfast({ store: address, logger: false });
   onTestFinished(() => operator.close());
   await operator.cancel(second.id);
@@ -151,7 +151,7 @@ it("a notification alone stops no job, whoever sent it: the store must say so to
   expect(stopped).toEqual([1]);
 });
 
-describe("work that was enqueued beside a worker is offered to that worker first", () => {
+describe("work is offered to the local worker first", () => {
   function notifier(): { notifier: Notifier; said: () => Promise<unknown[]> } {
     const said: unknown[] = [];
     const db = { run: async (_: unknown, values: readonly unknown[]) => (said.push(values[1]), []) };
@@ -166,14 +166,14 @@ describe("work that was enqueued beside a worker is offered to that worker first
   }
   const claiming = (): Promise<number> => Promise.resolve(1);
 
-  it("others hear nothing if its claim takes all of it", async () => {
+  it("others are not notified if its claim takes all", async () => {
     const { notifier: to, said } = notifier();
     to.offer();
     await to.whileClaiming(claiming, () => true);
     expect(await said()).toEqual([]);
   });
 
-  it("others hear of it if the claim leaves some, fails, or never comes", async () => {
+  it("others are notified if the claim leaves some or fails", async () => {
     const left = notifier();
     left.notifier.offer();
     await left.notifier.whileClaiming(claiming, () => false);
@@ -196,7 +196,7 @@ describe("work that was enqueued beside a worker is offered to that worker first
   it.each([
     ["it was enqueued", false],
     ["the next was enqueued", true],
-  ])("a claim that began before %s cannot have seen it", async (_what, isNext) => {
+  ])("a claim that started before %s does not count", async (_case, isNext) => {
     const { notifier: to, said } = notifier();
     const gate = deferred<number>();
     if (isNext) to.offer();

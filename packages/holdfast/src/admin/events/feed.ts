@@ -74,9 +74,9 @@ export class Feed {
   #sent = 0;
   #ticking = false;
 
-  constructor(hf: Holdfast, { viewersPerCaller }: { viewersPerCaller: number }) {
+  constructor(hf: Holdfast, { streamsPerCaller }: { streamsPerCaller: number }) {
     this.#hf = hf;
-    this.#maxPerCaller = viewersPerCaller;
+    this.#maxPerCaller = streamsPerCaller;
   }
 
   /** Returns the body of a response. It ends when the client disconnects. `caller`: for the limit per caller. */

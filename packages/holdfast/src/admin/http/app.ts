@@ -58,7 +58,7 @@ export interface AdminOptions {
    * Concurrent event streams per caller: per token with its sessions, or per name that `auth` returns. More are rejected with
    * 429. The limit for all callers together is 200. Default 20.
    */
-  viewersPerCaller?: number;
+  streamsPerCaller?: number;
   /**
    * Callers cannot create a new lane (a pair of queue and priority) while this many exist. Jobs for existing lanes are always
    * accepted, and code is not limited. Default 10,000.
@@ -95,7 +95,7 @@ const FIELDS: ReadonlySet<string> = optionKeys<AdminOptions>({
   sessionSecret: true,
   sessionLength: true,
   loginAttempts: true,
-  viewersPerCaller: true,
+  streamsPerCaller: true,
   maxLanes: true,
   clientAddress: true,
   basePath: true,
@@ -129,7 +129,7 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { emitOutages }: { 
   const inFlight = new InFlightChanges();
   const lanes = new LaneLimit(hf, readCount(options.maxLanes ?? 10_000, "maxLanes", 1, 1_000_000_000));
   const feed = new Feed(hf, {
-    viewersPerCaller: readCount(options.viewersPerCaller ?? 20, "viewersPerCaller", 1, 200),
+    streamsPerCaller: readCount(options.streamsPerCaller ?? 20, "streamsPerCaller", 1, 200),
   });
   const ownMetrics = options.metrics === undefined ? new Metrics(hf) : null;
   const metrics = options.metrics === false ? null : (options.metrics ?? ownMetrics);

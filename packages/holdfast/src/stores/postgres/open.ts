@@ -506,6 +506,6 @@ function warnAboutPooler(): void {
   process.emitWarning(
     "LISTEN receives no notifications: the connection goes through a pooler in transaction mode. Jobs are found by polling. " +
       "Set listenUrl to the address of the server itself, or set notify: false",
-    { type: "HoldfastWarning", code: "NOT_HEARD" },
+    { type: "HoldfastWarning", code: "NO_NOTIFICATIONS" },
   );
 }

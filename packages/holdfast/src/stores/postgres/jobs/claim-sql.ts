@@ -79,10 +79,9 @@ export function claimStatement(sql: Sql, name: string, match: string, source: La
     levels AS MATERIALIZED (SELECT priority, pg_catalog.count(*) AS lanes FROM lanes GROUP BY priority ORDER BY priority DESC),
     candidates AS MATERIALIZED (
       SELECT p.* FROM levels v
-      -- With several lanes, each would lock as many jobs as the claim wants in all. So the position of the last job
-      -- that the claim can want is found first, without locks, and no lane is locked beyond it. Twice the limit,
-      -- because other sessions may have locked some of them; if they locked more, the second query continues beyond
-      -- that position.
+      -- With several lanes, each of them would lock as many jobs as the limit. So a position is found first, without
+      -- locks, beyond which no lane is locked: that of job number 2 * limit. Twice the limit, because other sessions
+      -- may have locked some of these jobs. If they have locked more, the second query continues after the position.
       LEFT JOIN LATERAL (
         SELECT c.due_at, c.seq FROM lanes l CROSS JOIN LATERAL (
           SELECT j.due_at, j.seq FROM ${s}.live j WHERE ${due} ORDER BY j.due_at, j.seq LIMIT 2 * $3
