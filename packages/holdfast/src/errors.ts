@@ -98,7 +98,7 @@ export class DuplicateJobError extends HoldfastError {
 export class JobNotFoundError extends HoldfastError {
   readonly id: string;
   constructor(id: string) {
-    super("JOB_NOT_FOUND", `job ${id} not found; it may have been removed, or deleted when its retention ended`);
+    super("JOB_NOT_FOUND", `job ${id} not found; it may have been deleted, by a call or by retention`);
     this.id = id;
   }
 }

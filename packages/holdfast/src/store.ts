@@ -219,7 +219,7 @@ export interface Capabilities {
    * throw their errors; on other stores they reject.
    */
   synchronous: boolean;
-  /** Jobs of a queue are claimed in strict order: priority, due time, id. */
+  /** Jobs of a queue are claimed in strict order: highest priority, earliest due time, then the order of insertion. */
   strictOrder: boolean;
   /** The store wakes other processes up; they need not wait for their next poll. */
   push: boolean;
@@ -230,7 +230,10 @@ export interface Capabilities {
    * not counted yet when it was killed.
    */
   exactCounts: boolean;
-  /** Calls made in the same turn of the event loop are executed in order, as one batch: a claim sees an insert made before it. */
+  /**
+   * Writes called in the same synchronous code are executed in order, in one transaction: a claim sees an insert made before
+   * it. Reads may be executed before them.
+   */
   together: boolean;
 }
 

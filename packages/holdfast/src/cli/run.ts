@@ -77,7 +77,7 @@ export async function run(program: Program, world: World): Promise<number> {
       now: () => performance.now(),
     });
     const exitCode = await perform(call, { program, root, world, output, stderr, signal: stopping.signal });
-    // A stream emits a write error in a later turn of the event loop.
+    // A stream emits a write error in a later event-loop iteration.
     await new Promise((resolve) => setImmediate(resolve));
     if (writeError !== null) throw cannotWrite(writeError);
     return exitCode ?? interruption(stopping.signal) ?? EXIT.done;
@@ -85,7 +85,7 @@ export async function run(program: Program, world: World): Promise<number> {
     const interrupted = error instanceof Interrupted ? EXIT[error.signal] : interruption(stopping.signal);
     // An error of the shutdown itself is reported like any other.
     if (interrupted !== null && isInterruption(error)) {
-      // Else the prompt of the shell would follow the ^C on the same line.
+      // Otherwise the shell's prompt would follow the ^C on the same line.
       if (stderr.cells() !== null) stderr.write("\n");
       return interrupted;
     }

@@ -44,7 +44,7 @@ export interface EngineContext {
 
 /** A lease held by this process. */
 export interface HeldLease extends LeasedJob {
-  /** Monotonic time until which the lease is certainly ours. */
+  /** Monotonic time until which this process surely holds the lease: counted from before the call that granted it. */
   deadline: number;
   /** Monotonic time of the claim, and how long after it the handler started. */
   readonly claimedMonotonic: number;

@@ -69,7 +69,10 @@ export function readAuditRetention({ audit = DEFAULTS.retention.audit }: Retenti
   return durationMs(audit.age, "retention.audit.age");
 }
 
-/** How long finished jobs are stored, by state. 0: deleted when they finish; null: until a purge, which alone can count them. */
+/**
+ * How long finished jobs are stored, by state. 0: deleted when they finish; null: until a purge, because a limit by count is
+ * applied only there.
+ */
 export function retentionByState(rules: readonly RetentionRule[]): ReadonlyMap<FinishedState, number | null> {
   return new Map(
     rules.map(({ state, ageMs, count }) => [state, ageMs === 0 || count === 0 ? 0 : count === null ? ageMs : null]),

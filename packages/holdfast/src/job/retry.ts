@@ -20,8 +20,8 @@ export interface RetryOptions {
   /** Total attempts, including the first. */
   maxAttempts?: number;
   /**
-   * A curve, or a function that returns the delay after the given attempt (1, 2, …) failed. If the function throws or does not
-   * return a duration, an error is logged and the delay is 30 s.
+   * Options of exponential backoff, or a function that returns the delay after the given attempt (1, 2, …) failed. If the
+   * function throws or does not return a duration, an error is logged and the delay is 30 s.
    */
   backoff?: BackoffOptions | ((attempt: number, error: unknown) => Duration);
 }
@@ -46,7 +46,7 @@ export function readRetry(options: RetryOptions = {}): { maxAttempts: number; ba
   };
 }
 
-/** Merges the options of a job type over the client's defaults, field by field, including the fields of a curve. */
+/** Merges the options of a job type over the client's defaults, field by field, including the fields of `backoff`. */
 export function mergeRetry(own: RetryOptions, defaults: RetryOptions): RetryOptions {
   const merged = { ...defaults, ...given(own) };
   if (typeof own.backoff === "object" && typeof defaults.backoff === "object") {

@@ -51,8 +51,8 @@ export interface ClaimCount {
 }
 
 /**
- * Counts an attempt at claim, so that a crash uses one. If a lease expires while the job is still `claimed`, its attempt is not
- * counted, but only once per job: the handler probably never started. The count never exceeds `maxAttempts`.
+ * Counts an attempt at claim, so that a crash uses one. If the first lease of a job that expires does so while the job is still
+ * `claimed`, its attempt is not counted: the handler probably never started. The count never exceeds `maxAttempts`.
  */
 export function countClaim(before: { state: State; attempt: number; maxAttempts: number; losses: number }): ClaimCount {
   const lost = isLeased(before.state);
@@ -83,7 +83,10 @@ export function settledBefore(
   return state === "cancelled" && to !== "completed" ? "cancelled" : "lost";
 }
 
-/** The error of a job whose lease expired without an outcome. */
+/**
+ * The error of a job whose lease expired without an outcome: its worker crashed or lost the store. Not a handler timeout, which
+ * is `JobTimeoutError`. The requirements fix the wording.
+ */
 export const STALE_ERROR = {
   code: "STALE_CLAIM",
   message: "Job timed out (stale claim)",

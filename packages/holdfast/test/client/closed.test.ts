@@ -34,7 +34,7 @@ describe("after close", () => {
     await hf.close();
     await expectRefusal(() => untyped(hf)[call](...args), {
       ...closed,
-      says: /clos(ed|ing); make a new one with holdfast\(\)/,
+      says: /clos(ed|ing); create a new one with holdfast\(\)/,
     });
   });
 

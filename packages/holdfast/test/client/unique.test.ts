@@ -173,7 +173,7 @@ describe("keys", () => {
     for (const scope of ["forever", { period: "7d" }, { calendar: "week" }] as const) await ask(scope);
     expect(warnings).toEqual([]);
     for (const scope of [{ period: "8d" }, { calendar: "year" }] as const) await ask(scope);
-    expect(warnings).toEqual([{ type: "double", held: "8d", kept: "7d" }]);
+    expect(warnings).toEqual([{ type: "double", period: "8d", retention: "7d" }]);
   });
 
   it("a forever key outlives its purged job", async () => {

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { deferred, eventsOf, scene, untilAborted, watch } from "./scene.js";
 
 const STALE = "Job timed out (stale claim)";
-const VANISHED = `${STALE}: the worker of its last attempt vanished`;
+const LEASE_EXPIRED = `${STALE}: its lease expired, because its worker crashed or could not reach the store`;
 
 describe("leases", () => {
   it("C-02 the lease of a long job is extended at every third", async () => {
@@ -123,7 +123,7 @@ describe("leases", () => {
     expect(done).toMatchObject({ state: "completed", attempt: 2, error: { message: STALE, code: "STALE_CLAIM" } });
     expect(done.attempts).toMatchObject([{ attempt: 1, error: { message: STALE } }]);
     expect(recovered).toEqual([{ id, type: "t", queue: "default", to: "claimed" }]);
-    expect(lines).toContainEqual({ level: "warn", message: VANISHED, fields: { job: id, type: "t", attempt: 2 } });
+    expect(lines).toContainEqual({ level: "warn", message: LEASE_EXPIRED, fields: { job: id, type: "t", attempt: 2 } });
     await expect(crashed?.complete()).rejects.toThrow(LeaseLostError);
   });
 

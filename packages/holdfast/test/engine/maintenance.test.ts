@@ -38,9 +38,12 @@ describe("expired leases", () => {
       [second, "pending"],
       [last, "dead"],
     ]);
-    expect(lines.filter((line) => line.message === `${STALE}: the worker of its last attempt vanished`)).toHaveLength(
-      3,
-    );
+    expect(
+      lines.filter(
+        (line) =>
+          line.message === `${STALE}: its lease expired, because its worker crashed or could not reach the store`,
+      ),
+    ).toHaveLength(3);
   });
 
   it("all expired leases are reaped, in several steps", async () => {

@@ -161,7 +161,7 @@ describe("results", () => {
       expect(warnings(lines)).toEqual([]);
       await clock.advance("1s");
       expect(warnings(lines)).toEqual([
-        `job ${first.id} is due and no live worker was seen for its queue; did you call hf.work()?`,
+        `job ${first.id} is due, but no live worker claims from its queue; did you call hf.work()?`,
       ]);
       await clock.advance("1m");
       expect(warnings(lines)).toHaveLength(1);

@@ -68,7 +68,9 @@ describe("A-35 C-02 a worker process that is killed during a job", () => {
     expect(await victim.ended()).toBe("SIGKILL");
     expect(await hf.result(endless, id, { timeout: "10s" })).toEqual({ attempt: 2 });
     expect(recovered).toEqual([id]);
-    expect(warnings).toEqual(["Job timed out (stale claim): the worker of its last attempt vanished"]);
+    expect(warnings).toEqual([
+      "Job timed out (stale claim): its lease expired, because its worker crashed or could not reach the store",
+    ]);
     expect(await hf.get(id)).toMatchObject({
       state: "completed",
       attempt: 2,

@@ -109,7 +109,10 @@ export class Authenticator {
     return typeof given === "string" && given !== "" ? given : null;
   }
 
-  /** An open server requires tokens once the first one exists, and still does after that one is revoked. */
+  /**
+   * With `auth: "open"`, tokens are required once a valid one exists, and from then on until this process ends, even if all are
+   * revoked.
+   */
   async #requiresToken(): Promise<boolean> {
     if (this.#isOpen && (await this.#tokens.anyTokenExists())) this.#isOpen = false;
     return typeof this.#options.auth !== "function" && !this.#isOpen;

@@ -32,7 +32,7 @@ export interface CallContext {
   operations: Operations;
   lanes: LaneLimit;
   redact: Redactor;
-  /** Replaces redaction marks in a submitted payload by the stored values. */
+  /** Replaces redaction placeholders in a submitted payload by the stored values. */
   restore: Restorer;
   /** Records the end of a background operation in the audit log. */
   recordEnd: (result: OperationResult, target: unknown) => Promise<void>;
@@ -319,7 +319,7 @@ async function admitLane(
   await lanes.admit(given.queue ?? queue, given.priority ?? priority);
 }
 
-/** Replaces redaction marks in the input by the stored values. Throws if a mark has no stored value. */
+/** Replaces redaction placeholders in the input by the stored values. Throws if a placeholder has no stored value. */
 function withRestoredInput<Body extends { input?: unknown }>(
   restore: Restorer,
   body: Body,

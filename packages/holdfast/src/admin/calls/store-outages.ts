@@ -11,7 +11,7 @@ export type StoreAccess = "read" | "write";
 
 /**
  * Emits `outage` and `outageEnded` for failed API calls, because callers see only a status. Reads still work on a store that is
- * read-only or full, so after a failed write only a successful write ends the outage.
+ * read-only or full, so if only writes have failed, only a successful write ends the outage.
  */
 export class StoreOutages {
   readonly #events: EngineContext["events"];

@@ -84,7 +84,12 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
     role: "operator",
     about: "Enqueue a copy of a job, optionally with another input.",
   },
-  "jobs.remove": { method: "DELETE", path: "/jobs/:id", role: "admin", about: "Delete a job that is not running." },
+  "jobs.remove": {
+    method: "DELETE",
+    path: "/jobs/:id",
+    role: "admin",
+    about: "Delete a job that is not claimed or running.",
+  },
   "jobs.retryMany": {
     method: "POST",
     path: "/jobs/retry",

@@ -51,7 +51,7 @@ export const enqueueCommand: Command = command({
       kind: "choice",
       placeholder: "action",
       choices: ["keep", "replace", "reject"],
-      description: "What to do when the key is taken. Default: keep.",
+      description: "What to do if another job holds the key. Default: keep.",
     },
     user: { kind: "text", description: "User that the job belongs to." },
     tag: { kind: "text", repeated: true, description: "Tag, for filters." },

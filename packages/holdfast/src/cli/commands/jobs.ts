@@ -402,7 +402,7 @@ async function purgeJobs(
   await withAdmin(context, flags, async (client) => {
     await follow(context, client, await client.jobs.purge({ state, olderThan }), {
       done: "deleted",
-      skipped: "the others have changed state",
+      skipped: "the others were changed meanwhile",
     });
   });
 }

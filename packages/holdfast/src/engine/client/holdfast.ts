@@ -44,7 +44,7 @@ export interface ClientParts {
 let construct: (parts: ClientParts) => Holdfast;
 let contextOf: (hf: Holdfast) => EngineContext;
 
-/** The client: enqueues, reads and changes jobs, and starts workers. Made by `holdfast()`. */
+/** The client: enqueues, reads and changes jobs, and starts workers. Created by `holdfast()`. */
 export class Holdfast {
   readonly #engine: EngineContext;
   readonly #enqueuer: Enqueuer;
@@ -92,13 +92,13 @@ export class Holdfast {
 
   // While the client closes, handlers in their grace time may still enqueue and read. Only after that are calls refused.
   #open(): EngineContext {
-    if (this.#closed) throw new ClosedError("this Holdfast client is closed", "make a new one with holdfast()");
+    if (this.#closed) throw new ClosedError("this Holdfast client is closed", "create a new one with holdfast()");
     return this.#engine;
   }
   /** For calls that run jobs: they are refused as soon as the client starts to close. */
   #openForWork(): EngineContext {
     if (this.#closing !== null)
-      throw new ClosedError("this Holdfast client is closing", "make a new one with holdfast()");
+      throw new ClosedError("this Holdfast client is closing", "create a new one with holdfast()");
     return this.#open();
   }
 
@@ -298,7 +298,7 @@ export class Holdfast {
     return this.#engine.events.on(name, listener);
   }
 
-  /** Starts a worker and returns it. `await worker.stop()` drains it. */
+  /** Starts a worker and returns it. `await worker.stop()` stops it and waits for its running handlers. */
   work(options: WorkOptions = {}): Worker {
     const settings = readWorkOptions(options);
     const worker = new JobWorker(this.#openForWork(), settings);
@@ -346,8 +346,8 @@ export class Holdfast {
     return options === undefined ? this.#maintenance.purge() : this.#maintenance.purgeOlder(options, bulk);
   }
   /**
-   * Runs all maintenance now: expired leases, expiry, retention, and the store's own. Workers do it periodically; call this
-   * where only `runNext` or `drain` run.
+   * Runs all maintenance now: reaps expired leases, expires overdue jobs, purges by retention, and runs the store's own.
+   * Workers do it periodically; call this where only `runNext` or `drain` run.
    */
   async maintain(): Promise<MaintenanceResult> {
     this.#open();

@@ -23,7 +23,7 @@ export async function jobForRerun(engine: EngineContext, id: string, options: Re
   const { type, queue, priority, user, maxAttempts, tags, schedule } = old;
   const hasInput = options.input !== undefined;
   const input = hasInput ? await encodeInput(types.get(type) ?? namedType(type), options.input) : old.input;
-  // The rerun of a job whose schedule has `overlap: "skip"` must not overlap with another run either.
+  // The rerun of a job whose schedule has `overlap: "skip"` must not overlap with another job of that schedule either.
   const key = schedule !== null && old.key === scheduleKey(schedule.name) ? old.key : null;
   const unique = key === null ? null : ({ key, scope: "live", periodMs: 0, onConflict: "keep" } as const);
   return {

@@ -220,7 +220,7 @@ export class Results {
     this.#warned = true;
     logger.warn(
       { type: job.type, queue: job.queue },
-      `job ${job.id} is due and no live worker was seen for its queue; did you call hf.work()?`,
+      `job ${job.id} is due, but no live worker claims from its queue; did you call hf.work()?`,
     );
   }
 }

@@ -21,7 +21,7 @@ interface ScopedCalls {
 
 let construct: (user: string, hf: UserClient, calls: ScopedCalls) => UserJobs;
 
-/** One user's jobs. The id of another user's job returns "not found". Made by `hf.forUser`. */
+/** One user's jobs. A job of another user is treated as missing. Created by `hf.forUser`. */
 export class UserJobs {
   readonly user: string;
   readonly #hf: UserClient;

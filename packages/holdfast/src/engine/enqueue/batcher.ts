@@ -1,8 +1,8 @@
 import { batchLength, type BatchLimits } from "../batch.js";
 
 /**
- * Groups concurrent calls into batches without a timer: while one batch is written, the next gathers. An idle system writes
- * immediately; a loaded one batches by itself.
+ * Groups concurrent calls into batches without a timer: while one batch is written, the next is collected. An idle system
+ * writes immediately; a loaded one batches by itself.
  */
 export class Batcher<Item, Result> {
   readonly #send: (items: Item[]) => Promise<Result[]>;

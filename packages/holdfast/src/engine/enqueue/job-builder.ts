@@ -25,7 +25,10 @@ export class JobBuilder {
     return call === null ? job : withTrace(job, call);
   }
 
-  /** A key is free again once its job is deleted: with one job a month and a retention of a week, there would be four. */
+  /**
+   * Warns if completed jobs are deleted before the period of their key ends. Deleting a job frees its key: with a period of a
+   * month and a retention of a week, there could be four jobs in a month.
+   */
   #warnOfRetention(type: string, unique: UniqueKey): void {
     const retentionMs = this.#engine.settler.retentionMs("completed");
     const periodMs = heldMs(unique);
@@ -33,8 +36,8 @@ export class JobBuilder {
     if (this.#warnedTypes.has(type) || this.#warnedTypes.size >= MAX_WARNED_TYPES) return;
     this.#warnedTypes.add(type);
     this.#engine.logger.warn(
-      { type, held: lengthOf(periodMs), kept: lengthOf(retentionMs) },
-      "a unique key is held for longer than completed jobs are kept, and is free once its job is deleted; raise retention.completed",
+      { type, period: lengthOf(periodMs), retention: lengthOf(retentionMs) },
+      "the period of a unique key is longer than the retention of completed jobs, and deleting a job frees its key; raise retention.completed",
     );
   }
 }

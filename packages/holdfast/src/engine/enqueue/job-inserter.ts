@@ -33,8 +33,8 @@ export class JobInserter {
   }
 
   /**
-   * Another open transaction is about to take the job's key, id or queue, or has locked its user's row. Whether the job is a
-   * duplicate depends on whether that transaction commits.
+   * Retries an insert that returned `busy`: another open transaction is inserting the job's unique key, id or queue, or has
+   * locked its user's row. Whether the job is a duplicate depends on whether that transaction commits.
    */
   async retryBusy(job: NewJob): Promise<InsertResult> {
     const { clock } = this.#engine;

@@ -97,7 +97,7 @@ function storedKey(key: string, user: string | undefined): string {
   return user === undefined ? key : `${user}${OF_USER}${key}`;
 }
 
-/** The key of a schedule's live run. It is the key of a user with an empty name, which no user can have. */
+/** The unique key of a schedule's unfinished job. It is the key of a user with an empty name, which no user can have. */
 export function scheduleKey(name: string): string {
   return `${OF_USER}schedule:${name}`;
 }

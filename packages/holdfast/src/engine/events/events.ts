@@ -51,7 +51,7 @@ export interface Events {
   resumed: { queue: string };
   /** A slot of a schedule became a job. `reason`: it is late or was run manually; null if it is on time. */
   fired: { schedule: string; slot: Date; id: string; reason: SlotReason | null };
-  /** A slot of a schedule, or every slot up to `through`, did not become a job. `heldBy`: the live run it would overlap with. */
+  /** A slot of a schedule, or every slot up to `through`, did not become a job. `heldBy`: the unfinished job that it overlaps. */
   skipped: {
     schedule: string;
     slot: Date;
@@ -63,7 +63,10 @@ export interface Events {
   undefinedSchedule: { schedule: string };
   workerStarted: { worker: string };
   workerStopped: { worker: string };
-  /** A store call of the engine failed, which it retries; or one of the admin API. */
+  /**
+   * A store call failed. The engine retries its own calls; the admin API does not. Also emitted when the store refuses a
+   * single outcome.
+   */
   outage: { doing: string; error: unknown };
   /** The store is available again after an outage. */
   outageEnded: { doing: string };

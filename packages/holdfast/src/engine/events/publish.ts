@@ -11,7 +11,7 @@ import { unthrown } from "./reports.js";
  */
 
 // The message of the error alone reads as if the handler had taken too long.
-const VANISHED = `${STALE_ERROR.message}: the worker of its last attempt vanished`;
+const VANISHED = `${STALE_ERROR.message}: its lease expired, because its worker crashed or could not reach the store`;
 const STUCK = "a handler ignored its abort signal and was abandoned; it may still be running";
 
 /** A job was claimed. Logged only if its previous lease had expired. */
@@ -97,7 +97,7 @@ export function publishOutcome(engine: EngineContext, lease: HeldLease, outcome:
   }
 }
 
-/** Maintenance settled a job without running it: its lease had expired, or it was past its expiry. */
+/** Maintenance reaped a job's expired lease, or expired an overdue job. */
 export function publishReaped(engine: EngineContext, job: ReapedJob, error: ErrorEvent): void {
   const { events, logger } = engine;
   if (error.code === STALE_ERROR.code) {
@@ -133,7 +133,7 @@ function publishDead(
   else logger.error(fields, "job is dead");
 }
 
-/** A handler ignored its abort signal for too long, and its slot was freed. */
+/** A handler ignored its abort signal for too long, and its capacity was freed. */
 export function publishStuck(
   engine: EngineContext,
   lease: HeldLease,

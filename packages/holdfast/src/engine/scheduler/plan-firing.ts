@@ -45,11 +45,11 @@ function readCatchUp({ catchUp, overlap }: StoredSchedule): CatchUp {
   if (catchUp === "skip" || catchUp === "latest") return catchUp;
   if (!Number.isInteger(catchUp.all) || catchUp.all < 1)
     throw new InvalidOptionError("catchUp", "has an unknown value in the store");
-  // If runs must not overlap, only one of the missed slots can become a job: the newest.
+  // If jobs of the schedule must not overlap, only one of the missed slots can become a job: the newest.
   return overlap === "skip" ? "latest" : catchUp;
 }
 
-/** The next run of a schedule that starts now, for the first time or again. */
+/** The next slot of a schedule that is created or enabled now. */
 export function nextRunOf(timing: Timing, now: number, lastSlot: number | null): number {
   return nextSlot(timing, Math.max(now, lastSlot ?? now)) ?? NEVER;
 }
@@ -81,13 +81,13 @@ function slotJob(schedule: StoredSchedule, slot: number, at: number): NewJob {
     input,
     maxAttempts,
     tags,
-    // A late run is due now, behind jobs that were enqueued before.
+    // The job of a late slot is due now, after jobs that were enqueued before.
     runAt: runAt > at ? runAt : null,
     delayMs: 0,
     expiresAt: expiresAfterMs === null ? null : Math.max(runAt, at) + expiresAfterMs,
     unique: overlap === "skip" ? unique : null,
     schedule: { name, slot },
-    // No call enqueued it, so its run starts a new trace.
+    // No call enqueued it, so its first attempt starts a new trace.
     trace: null,
   };
 }

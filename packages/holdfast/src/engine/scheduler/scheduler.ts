@@ -141,7 +141,7 @@ export class Scheduler {
         events.emit("fired", { schedule: name, slot: at, id: job, reason });
         continue;
       }
-      const why: SlotReason = heldBy === null ? (reason ?? "refused: the store made no job") : OVERLAP;
+      const why: SlotReason = heldBy === null ? (reason ?? "refused: the store inserted no job") : OVERLAP;
       const skipped = { schedule: name, slot: at, through: through === null ? null : new Date(through), reason: why };
       events.emit("skipped", { ...skipped, heldBy });
       // A skipped overlap is what the schedule was configured for: it is not a missed slot.
@@ -296,7 +296,10 @@ export class Scheduler {
     );
   }
 
-  /** Reports schedules that no live worker defines any more. They are never deleted: the code may only be rolled back. */
+  /**
+   * Reports schedules that no worker with a heartbeat in the last 10 minutes defines. They are never deleted: the deployment
+   * may have been rolled back only for a while.
+   */
   async #reportUndefined(): Promise<void> {
     const { store, clock, events, logger, definedSchedules } = this.#engine;
     this.#reportAt = clock.monotonic() + REPORT_MS;

@@ -251,8 +251,8 @@ export class Schedules {
   }
 
   /**
-   * Enqueues a job now, in addition to the slots, even if the schedule is disabled. With `overlap: "skip"` and a live run, it
-   * returns that run.
+   * Enqueues a job now, in addition to the slots, even if the schedule is disabled. With `overlap: "skip"` and an unfinished
+   * job, it returns that job.
    */
   async runNow(name: string): Promise<EnqueueResult> {
     const engine = this.#open();

@@ -94,7 +94,7 @@ export class Claimer {
     this.#engine.onInsert.delete(this.#claimWithInsert);
     this.#pollTimer?.cancel();
     this.#readyTimer?.cancel();
-    // First now, before a handler that ends could start one of them; then again for jobs of claims still in flight.
+    // Twice: now, so that a handler that ends cannot start one of them, and again for jobs of claims that were still in flight.
     this.#releaseReady();
     await Promise.all(this.#claims);
     this.#releaseReady();
@@ -237,7 +237,7 @@ export class Claimer {
 
   async #claim(limit: number): Promise<void> {
     const wakes = this.#wakes;
-    // When the wall clock jumps forward, our own leases look expired to the store. They are extended before anyone claims.
+    // When the wall clock jumps forward, this worker's leases look expired to the store. It extends them before it claims.
     if (this.#clockJumpedForward()) await this.#runner.extendLeases();
     const sentAt = this.#engine.clock.monotonic();
     try {

@@ -89,7 +89,7 @@ export class LeaseKeeper {
     this.#engine.onScheduleDefined.add(this.#publishSchedules);
     this.#extendAndBeat();
     this.extendPeriodically();
-    // A worker counts as dead after 60 s without a heartbeat; a third of a longer lease would be too late.
+    // A worker counts as gone after 60 s without a heartbeat; a third of a longer lease would be too late.
     if (this.#settings.leaseMs > DEFAULTS.silentWorkerMs) this.#beatPeriodically();
   }
 
@@ -158,7 +158,10 @@ export class LeaseKeeper {
     if (!this.#stopped) this.#confirmSoon();
   }
 
-  /** Whether a live worker, or one that was live moments ago, has a handler for the type. */
+  /**
+   * Whether a worker with a heartbeat in the last 10 minutes (`unknownTypeMs`) has a handler for the type, even if it has
+   * stopped since.
+   */
   async hasLiveHandler(type: string): Promise<boolean> {
     const now = this.#engine.clock.monotonic();
     if (this.#liveTypes === null || now - this.#liveTypes.at > WORKERS_CACHE_MS) {
@@ -237,7 +240,7 @@ export class LeaseKeeper {
     const record: WorkerRecord = {
       id: this.#holder.id,
       queues,
-      // Only types with a handler here. A type that is merely claimed would keep its jobs waiting forever.
+      // Only types with a handler here. If a worker listed a type without a handler, jobs of that type would be deferred forever.
       types: [...this.#engine.types.keys()].filter((type) => types === null || types.includes(type)),
       schedules: definedSchedules.size > LIMITS.definedSchedules ? null : [...definedSchedules],
       concurrency,
@@ -300,7 +303,7 @@ export class LeaseKeeper {
     return anyCancelled;
   }
 
-  /** Another transaction holds some rows. Their leases run on meanwhile, so they are extended again well before they expire. */
+  /** Another transaction has locked some rows. Their leases were not extended, so this tries again well before they expire. */
   #extendAgainSoon(): void {
     const ms = Math.min(BUSY.extendRetryMs, this.#settings.leaseMs / 10);
     this.#busyTimer ??= this.#engine.clock.after(

@@ -12,9 +12,9 @@ import { retryUntilExpired } from "../retry-busy.js";
 import { cancelled, completed, failed, released } from "./outcome.js";
 
 /**
- * The exclusive right to one job for a limited time, for programs that run jobs themselves; `hf.claim` returns it. Every call
- * is checked against the fencing token in the store: once the lease is lost, calls throw {@link LeaseLostError} and change
- * nothing.
+ * A claimed job for a program that runs it itself; `hf.claim` returns it. A lease is the exclusive right to run the job until
+ * a deadline. Every call is checked against the fencing token in the store: once the lease is lost, calls throw
+ * {@link LeaseLostError} and change nothing.
  *
  * All properties are own and enumerable, and no function uses `this`: `{ ...lease }` and `const { input, complete } = lease` work.
  */

@@ -8,7 +8,8 @@ import { EXPIRED_ERROR, STALE_ERROR } from "../../job/state.js";
 import type { ClaimedJob, Outcome } from "../../store.js";
 
 /**
- * Policy: the outcome of a lease. Pure functions; nothing here calls a store.
+ * Decides the outcome of an attempt: completed, failed with a retry delay, dead, cancelled or released. Pure functions; nothing
+ * here calls a store.
  */
 
 /** The part of a lease that these functions use. */

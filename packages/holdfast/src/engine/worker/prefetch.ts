@@ -1,6 +1,6 @@
 import { LIMITS } from "../../defaults.js";
 
-/** How much handler time to hold in reserve: longer than a claim takes, so that no slot waits for one. */
+/** How much handler time to prefetch: longer than a claim takes, so that no capacity is idle meanwhile. */
 const RESERVE_MS = 50;
 /** Slower handlers get nothing in advance: a prefetched job must not wait here while another worker is idle. */
 const SLOW_HANDLER_MS = 25;

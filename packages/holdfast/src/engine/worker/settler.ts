@@ -8,7 +8,7 @@ import type { Emitter } from "../events/events.js";
 import { BUSY } from "../retry-busy.js";
 
 interface Unsettled {
-  /** Increases in the order of adding. */
+  /** Position in the order in which outcomes were added. */
   number: number;
   outcome: Outcome;
   /** Monotonic time after which the lease may belong to another worker. */
@@ -154,7 +154,7 @@ export class Settler {
     }
   }
 
-  /** Another transaction holds the row. The outcome is retried until the lease expires; the rest of the batch is not held up. */
+  /** Another transaction has locked the row. Its outcome is retried until the lease expires; the others are not delayed. */
   #retryBusy(entry: Unsettled): void {
     if (entry.deadline <= this.#clock.monotonic()) {
       report(entry, "lost");

@@ -34,7 +34,7 @@ const START_DELAY_MS = 20;
 const NOTE_INTERVAL_MS = 200;
 const MAX_WARNED_TYPES = 100;
 
-/** A running worker. `hf.work()` makes and starts one. */
+/** A worker. `hf.work()` creates and starts one. */
 export interface Worker {
   readonly id: string;
   /** How many handlers are running. */
@@ -233,7 +233,10 @@ export class JobWorker implements Worker {
       if (run.lease.job.id !== lease.job.id || run.reason instanceof LeaseLostError) continue;
       run.continueUnder(lease);
       this.#writeStartSoon(run);
-      this.#engine.logger.warn({ job: lease.job.id }, "the clock was set forward; the job's lease was renewed");
+      this.#engine.logger.warn(
+        { job: lease.job.id },
+        "the clock was set forward; this worker claimed its running job again and continues it",
+      );
       return true;
     }
     return false;

@@ -77,7 +77,7 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
     for (const hint of hints) for (const listener of listeners) listener(hint);
   };
   const link = memory ? inlineLink(connection, onHints) : threadLink(connection, onHints);
-  // With the system clock, the thread takes the time when it executes the call, which may have waited for a lock.
+  // With the system clock, the thread reads the time when it executes the call: the call may have waited for a lock.
   const time = (): number | null => (clock === systemClock ? null : clock.now());
   const callers = new WeakMap<Database, CallersOperations>();
   // The largest difference between the wall clock and the monotonic clock: shows that the wall clock was set back.

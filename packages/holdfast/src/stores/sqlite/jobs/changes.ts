@@ -26,9 +26,12 @@ export interface ChangeOperations {
   cancel(ids: readonly string[], scope: ChangeScope, now: number): CancelResult[];
   retry(ids: readonly string[], scope: ChangeScope, now: number): RetryResult[];
   remove(ids: readonly string[], scope: ChangeScope): RemoveResult[];
-  /** Deletes a job with its input, tags and history. `freeKey` also frees a key that outlives its job. */
+  /**
+   * Deletes a job with its input, tags and history. `freeKey` also deletes the row of a `forever` or `period` key. A `period`
+   * key is not held without its job (see `isHeld`); only its row stays until the period ends.
+   */
   deleteRow(row: JobRow, freeKey: boolean): void;
-  /** The same by id. A key that outlives its job stays. */
+  /** The same by id. The row of a `forever` or `period` key stays. */
   deleteJob(id: string): void;
 }
 
@@ -57,7 +60,9 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
     return states?.includes(row.state) === false ? undefined : row;
   }
 
-  /** A retried job takes its key again. Returns false if another job holds it now. */
+  /**
+   * Acquires the `live` key of a retried job again, and frees a `waiting` one. Returns false if another job holds the key now.
+   */
   function retakesKey(row: JobRow, now: number): boolean {
     // A job that was cancelled before its first claim must not hold its key of scope `waiting` again.
     if (row.key !== null && row.key_scope === "waiting") keys.free(row.key, row.id);

@@ -78,6 +78,7 @@ interface ClaimedValues {
  */
 export type ClaimedRow = RowOf<ClaimedValues, typeof CLAIMED>;
 
+// Rows that a claim reads at a time.
 const STEP = 125;
 
 interface TypeStatements {
@@ -101,8 +102,8 @@ interface Claimed {
 export const TYPE_INDEX = "holdfast_jobs_due_type";
 
 /**
- * claim: takes due jobs from the open lanes, highest priority and oldest due time first. It filters by queue, priority and due
- * time only. Jobs that must not run are claimed too, and the engine rejects them without running.
+ * claim: leases due jobs of lanes that are not paused, highest priority and earliest due time first. It filters by queue, type,
+ * priority and due time only. Jobs that must not run are claimed too, and the engine rejects them without running.
  */
 export function claimOperation(
   db: Database,

@@ -15,8 +15,9 @@ interface Entry {
 const NO_ENTRY: Entry = { type: ANY_TYPE, first: 0, below: 0, since: 0, until: 0 };
 
 /**
- * Records the types and creation times of the jobs in each block of numbers, for list filters (see list-plan.ts). Rounded to
- * ten seconds, so that few inserts have something to write. Entries are collected in memory during a transaction.
+ * A block range index: for each block of sequence numbers, the types and creation times of its jobs, for list filters (see
+ * list-plan.ts). Rounded to ten seconds, so that few inserts have something to write. Entries are collected in memory during a
+ * transaction.
  */
 export class CreatedAtIndex {
   /** The latest entry of each type. */

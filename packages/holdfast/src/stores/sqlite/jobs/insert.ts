@@ -64,7 +64,7 @@ export function insertOperation(
     return { status: "duplicate", of: holderId, replaced };
   }
 
-  /** Replaces a waiting job under its id. The fence keeps counting, so that an old lease cannot be taken for a new one. */
+  /** Replaces a waiting job and keeps its id. The fence is not reset, so that an old lease is never mistaken for a new one. */
   function replace(job: NewJob, unique: UniqueKey, holderId: string, now: number): boolean {
     const row = waitingRow.get(holderId) as
       | {

@@ -84,7 +84,7 @@ export const READS: ReadonlySet<OperationName> = new Set<OperationName>([
   "cursorKey",
 ]);
 
-/** Calls of workers about jobs whose lease they hold. */
+/** Calls of workers: they claim jobs, or concern a lease that the worker holds. */
 export const LEASE_CALLS: ReadonlySet<OperationName> = new Set<OperationName>([
   "claim",
   "start",
@@ -134,7 +134,7 @@ export function callersOperationsOn(db: Database): CallersOperations {
   };
 }
 
-/** Prepares every statement on the store's own connection. */
+/** Prepares every statement on a connection: the store's own, or that of a caller's transaction. */
 export function prepareStore(db: Database): PreparedStore {
   const counts = new Counts(db);
   const keys = keyStatements(db);

@@ -5,8 +5,9 @@ export const NEXT_SEQ = `(SELECT max(highest, ?) + 1 FROM holdfast_numbers
   WHERE max(highest, ?) > coalesce((SELECT max(seq) FROM holdfast_jobs), 0))`;
 
 /**
- * Job numbers must only grow. SQLite assigns the highest existing number plus one, so after the newest job was deleted its number
- * is assigned again. A list with a cursor beyond that number would miss the new job, and a deletion page by page would include it.
+ * Sequence numbers (`seq`) must only grow. SQLite assigns the highest existing number plus one, so after the newest job was
+ * deleted its number is assigned again. A list with a cursor beyond that number would miss the new job, and a deletion page by
+ * page would include it.
  */
 export class Sequence {
   /** The highest number that was deleted in this transaction; 0 if none. */

@@ -30,7 +30,7 @@ export type CallResult = readonly [n: number, value: unknown, error?: PackedErro
 /** Executes calls on one connection. Runs on the store's thread, or inline for `:memory:`. */
 export interface Executor {
   /**
-   * Group commit: all calls that have gathered go into one transaction, because every commit is a sync to disk and many
+   * Group commit: all writes that have accumulated go into one transaction, because every commit is a sync to disk and many
    * callers can share one. If the transaction fails, each call is repeated alone, so that only the bad one fails.
    */
   execute(calls: readonly Call[]): { results: CallResult[]; hints: Hint[] };

@@ -21,8 +21,8 @@ interface Pending {
 
 /**
  * Runs calls on the store's thread. With one message per call, both threads wait for each other: a drain runs 45,000 jobs/s,
- * while the same statements on one thread run 75,000. So all calls of one event loop turn are sent as one message, and
- * claims are sent together with outcomes: 65,000 jobs/s (docs/decisions/0002). Results are matched to calls by number.
+ * while the same statements on one thread run 75,000. So all calls made in one run of synchronous code are sent as one message,
+ * and claims are sent together with outcomes: 65,000 jobs/s (docs/decisions/0002). Results are matched to calls by number.
  */
 export function threadLink(options: ConnectionOptions, onHints: (hints: Hint[]) => void): Link {
   const pending = new Map<number, Pending>();

@@ -41,7 +41,7 @@ function scheduleFileCheck(): void {
 
 port.on("message", (first: ToThread) => {
   const calls: Call[] = [];
-  // Group commit: all calls that arrived during the last transaction go into the next one (see Executor.execute).
+  // Group commit: all writes that arrived during the last transaction go into the next one (see Executor.execute).
   for (let message: ToThread | undefined = first; message !== undefined; message = nextMessage()) {
     if ("watch" in message) walWatcher.watch(message.watch);
     else calls.push(...message.calls);
