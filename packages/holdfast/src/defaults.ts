@@ -35,7 +35,7 @@ export const DEFAULTS = {
   },
   maintenance: {
     expireMs: 30_000,
-    staleMs: 300_000,
+    reapMs: 300_000,
     retentionMs: 60_000,
     chunk: 500,
   },

@@ -35,11 +35,11 @@ export interface EngineContext {
   /** Names of the schedules that this process's code defines. */
   readonly definedSchedules: Set<string>;
   /** Called when this process's code defines another schedule. */
-  readonly onScheduleDefined: Set<() => void>;
+  readonly scheduleDefinedListeners: Set<() => void>;
   /** Queues of workers that neither a job type nor the store knows, and that were logged already. */
   readonly warnedQueues: Set<string>;
   /** Called in the same event-loop iteration as the insert, so that an idle worker's claim can share its transaction. */
-  readonly onInsert: Set<(jobs: readonly NewJob[]) => void>;
+  readonly insertListeners: Set<(jobs: readonly NewJob[]) => void>;
 }
 
 /** A lease held by this process. */
@@ -48,7 +48,7 @@ export interface HeldLease extends LeasedJob {
   deadline: number;
   /** Monotonic time of the claim, and how long after it the handler started. */
   readonly claimedMonotonic: number;
-  readyMs: number;
+  startDelayMs: number;
   /** The telemetry trace of its handler. */
   trace: HandlerTrace | null;
   /** What the handler threw; null if it threw nothing. */
@@ -57,7 +57,7 @@ export interface HeldLease extends LeasedJob {
   reported: boolean;
 }
 
-export function holdLease(
+export function newHeldLease(
   job: ClaimedJob,
   worker: string,
   claim: { at: number; sentAt: number; leaseMs: number },
@@ -70,7 +70,7 @@ export function holdLease(
     // Measured from before the call: the store may have granted the lease at any time since then.
     deadline: claim.sentAt + claim.leaseMs,
     claimedMonotonic: claim.sentAt,
-    readyMs: 0,
+    startDelayMs: 0,
     trace: null,
     thrown: null,
     reported: false,
@@ -83,20 +83,20 @@ export function failurePolicy(
   { job }: LeasedJob,
 ): FailurePolicy {
   const { backoff } = types.get(job.type) ?? retry;
-  const onBadBackoff = (error: unknown): void =>
+  const onInvalidBackoff = (error: unknown): void =>
     void logger.error(
       { job: job.id, type: job.type, error },
       "the backoff function returned no valid delay; retrying in 30 s",
     );
-  return { backoff, random, redact, onBadBackoff, now: clock.now() };
+  return { backoff, random, redact, onInvalidBackoff, now: clock.now() };
 }
 
 /**
  * How long the job waited, from its due time until its handler started. Due time and claim time come from the store's clock,
  * the time since the claim from ours.
  */
-export function waitOf({ claimedAt, job, readyMs }: HeldLease): number {
-  return Math.max(0, claimedAt - job.runAt) + readyMs;
+export function queueWaitMs({ claimedAt, job, startDelayMs }: HeldLease): number {
+  return Math.max(0, claimedAt - job.runAt) + startDelayMs;
 }
 
 export function leaseEvent(lease: LeasedJob): {

@@ -110,10 +110,10 @@ export class Maintenance {
   constructor(engine: EngineContext, rules: RetentionRule[]) {
     this.#engine = engine;
     this.#rules = rules;
-    const { expireMs, staleMs, retentionMs } = DEFAULTS.maintenance;
+    const { expireMs, reapMs, retentionMs } = DEFAULTS.maintenance;
     this.#duties = [
       { name: "expire", everyMs: expireMs, run: async () => void (await this.expireOverdue()) },
-      { name: "stale", everyMs: staleMs, run: async () => void (await this.reapExpiredLeases()) },
+      { name: "stale", everyMs: reapMs, run: async () => void (await this.reapExpiredLeases()) },
       { name: "retention", everyMs: retentionMs, run: () => this.#applyRetention() },
       { name: "maintain", everyMs: retentionMs, run: () => engine.store.maintain() },
     ];

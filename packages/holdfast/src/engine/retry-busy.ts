@@ -24,12 +24,12 @@ export function busyPause(clock: Clock): Promise<void> {
 /** Repeats a call while the store returns "busy". Returns "busy" once the deadline (monotonic time) has passed. */
 export async function retryWhileBusy<Result>(
   clock: Clock,
-  limit: { readonly deadline: number },
+  deadlineOwner: { readonly deadline: number },
   call: () => Promise<Result | "busy">,
 ): Promise<Result | "busy"> {
   for (;;) {
     const result = await call();
-    if (result !== "busy" || clock.monotonic() >= limit.deadline) return result;
+    if (result !== "busy" || clock.monotonic() >= deadlineOwner.deadline) return result;
     await busyPause(clock);
   }
 }

@@ -203,7 +203,7 @@ export function encodeInput(type: JobType, input: unknown): string | Promise<str
   }
   const result: Validated = type.schema["~standard"].validate(fromJson(text));
   if (isThenable(result)) {
-    return settledBy(result).then((settled) => {
+    return toPromise(result).then((settled) => {
       refuseIssues(type, settled);
       return text;
     });
@@ -215,7 +215,7 @@ export function encodeInput(type: JobType, input: unknown): string | Promise<str
 /** The promise may come from another realm or library. */
 type Validated = StandardSchemaV1.Result<unknown> | PromiseLike<StandardSchemaV1.Result<unknown>>;
 
-function settledBy<Value>(promise: PromiseLike<Value>): Promise<Value> {
+function toPromise<Value>(promise: PromiseLike<Value>): Promise<Value> {
   return new Promise((resolve) => resolve(promise));
 }
 
@@ -232,8 +232,8 @@ export function namedType(type: string): JobType {
 function encodeJson(type: JobType, input: unknown): string {
   try {
     // For a type without a schema, null and undefined both mean no input.
-    const nothing = input === undefined || (input === null && type.schema === null);
-    const text = encodePayload(nothing ? {} : input, `input of ${type.type}`);
+    const isOmitted = input === undefined || (input === null && type.schema === null);
+    const text = encodePayload(isOmitted ? {} : input, `input of ${type.type}`);
     refuseNul(text);
     return text;
   } catch (error) {
@@ -247,7 +247,7 @@ export function decodeInput(type: JobType, text: string): unknown {
   if (type.schema === null) return value;
   const result: Validated = type.schema["~standard"].validate(value);
   return isThenable(result)
-    ? settledBy(result).then((settled) => parsedValue(type, settled))
+    ? toPromise(result).then((settled) => parsedValue(type, settled))
     : parsedValue(type, result);
 }
 

@@ -38,8 +38,8 @@ const BACKOFF_FIELDS: ReadonlySet<string> = optionKeys<BackoffOptions>({
 });
 
 export function readRetry(options: RetryOptions = {}): { maxAttempts: number; backoff: Backoff } {
-  const ofCurve = (key: string): string | null => (BACKOFF_FIELDS.has(key) ? `retry.backoff.${key}` : null);
-  refuseUnknownIn(options, RETRY_FIELDS, "retry", ofCurve);
+  const asBackoffField = (key: string): string | null => (BACKOFF_FIELDS.has(key) ? `retry.backoff.${key}` : null);
+  refuseUnknownIn(options, RETRY_FIELDS, "retry", asBackoffField);
   return {
     maxAttempts: readMaxAttempts(options.maxAttempts, "retry.maxAttempts"),
     backoff: readBackoff(options.backoff),
@@ -48,15 +48,15 @@ export function readRetry(options: RetryOptions = {}): { maxAttempts: number; ba
 
 /** Merges the options of a job type over the client's defaults, field by field, including the fields of `backoff`. */
 export function mergeRetry(own: RetryOptions, defaults: RetryOptions): RetryOptions {
-  const merged = { ...defaults, ...given(own) };
+  const merged = { ...defaults, ...definedFields(own) };
   if (typeof own.backoff === "object" && typeof defaults.backoff === "object") {
-    merged.backoff = mergeCurve(given(own.backoff), defaults.backoff);
+    merged.backoff = mergeBackoff(definedFields(own.backoff), defaults.backoff);
   }
   return merged;
 }
 
 /** If the type's base exceeds the client's max, or its max is below the client's base, the type's value is used for both. */
-function mergeCurve(own: BackoffOptions, defaults: BackoffOptions): BackoffOptions {
+function mergeBackoff(own: BackoffOptions, defaults: BackoffOptions): BackoffOptions {
   const merged = { ...defaults, ...own };
   const { base, max } = merged;
   if (base === undefined || max === undefined || durationMs(base, "base") <= durationMs(max, "max")) return merged;
@@ -65,7 +65,7 @@ function mergeCurve(own: BackoffOptions, defaults: BackoffOptions): BackoffOptio
 }
 
 /** Drops fields whose value is undefined. */
-function given<Options extends object>(options: Options): Partial<Options> {
+function definedFields<Options extends object>(options: Options): Partial<Options> {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Partial<Options>;
 }
 
@@ -95,11 +95,11 @@ export function readBackoff(options: RetryOptions["backoff"], field = "retry.bac
   const factor = options?.factor ?? DEFAULTS.backoff.factor;
   if (!Number.isFinite(factor) || factor < 1)
     throw new InvalidOptionError(`${field}.factor`, "must be a number of at least 1");
-  const spread = readJitter(options?.jitter ?? DEFAULTS.backoff.jitter, `${field}.jitter`);
+  const withJitter = readJitter(options?.jitter ?? DEFAULTS.backoff.jitter, `${field}.jitter`);
   return (attempt, _error, random) => {
     // 0 × Infinity is NaN, and a job with that due time would never run.
     const exact = base === 0 ? 0 : Math.min(base * factor ** (attempt - 1), max);
-    return Math.round(Math.min(spread(exact, random()), max));
+    return Math.round(Math.min(withJitter(exact, random()), max));
   };
 }
 

@@ -30,7 +30,7 @@ export function outcomeOf(lease: LeasedJob, draft: OutcomeDraft, now: number): O
     random: () => 0,
     now,
     redact: <Value>(value: Value): Value => value,
-    onBadBackoff: () => {},
+    onInvalidBackoff: () => {},
   };
   switch (draft.how) {
     case "complete":

@@ -94,15 +94,15 @@ describe("prefetch", () => {
   it("about 50 ms of work is prefetched; one slow run reduces it", () => {
     const prefetch = new Prefetch();
     expect(prefetch.target(4)).toBe(0);
-    prefetch.ran(1);
+    prefetch.recordDuration(1);
     expect(prefetch.target(4)).toBe(200);
-    prefetch.ran(400);
+    prefetch.recordDuration(400);
     expect(prefetch.target(4)).toBe(0);
-    for (let n = 0; n < 20; n++) prefetch.ran(1);
+    for (let n = 0; n < 20; n++) prefetch.recordDuration(1);
     expect(prefetch.target(4)).toBe(0);
-    for (let n = 0; n < 200; n++) prefetch.ran(1);
+    for (let n = 0; n < 200; n++) prefetch.recordDuration(1);
     expect(prefetch.target(4)).toBeGreaterThan(100);
-    for (let n = 0; n < 500; n++) prefetch.ran(0);
+    for (let n = 0; n < 500; n++) prefetch.recordDuration(0);
     expect(prefetch.target(1_000)).toBe(1_000);
   });
 });

@@ -60,7 +60,7 @@ export async function skip(
     if (cursor === null) return null;
     left -= page.passed;
   }
-  return cursor === null ? null : cursors.seal(cursor);
+  return cursor === null ? null : cursors.encrypt(cursor);
 }
 
 async function skipSome(store: Store, filter: JobFilter, limit: number, cursor: string | null): Promise<Skipped> {

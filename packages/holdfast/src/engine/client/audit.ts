@@ -7,7 +7,7 @@ import { storableString } from "../../storable-string.js";
 import { optionKeys, readCount, readName, refuseUnknown } from "../../options.js";
 import type { AuditEntry, AuditFilter, StoredAuditEntry } from "../../store.js";
 import type { EngineContext } from "../context.js";
-import { readable } from "./job-view.js";
+import { parseStored } from "./job-view.js";
 
 /** An entry of the audit log. */
 export interface AuditRecord {
@@ -76,11 +76,11 @@ export interface AuditLog {
   list(options?: AuditListOptions): Promise<{ entries: AuditRecord[]; cursor: string | null }>;
 }
 
-export function newAuditLog(open: () => EngineContext): AuditLog {
+export function newAuditLog(requireOpen: () => EngineContext): AuditLog {
   return {
     async list(options = {}) {
       const { filter, limit, cursor } = readListOptions(options);
-      const page = await open().store.listAudit(filter, { limit, cursor });
+      const page = await requireOpen().store.listAudit(filter, { limit, cursor });
       return { entries: page.entries.map(readEntry), cursor: page.cursor };
     },
   };
@@ -149,5 +149,5 @@ function omitted(what: string, more: object): string {
 }
 
 function readEntry({ at, detail, ...entry }: StoredAuditEntry): AuditRecord {
-  return { ...entry, at: dateOf(at), detail: readable(detail) };
+  return { ...entry, at: dateOf(at), detail: parseStored(detail) };
 }

@@ -34,15 +34,15 @@ interface Change<Result> {
 
 /** `hf.cancel`, `hf.retry` and `hf.remove`: one job, or many in chunks. */
 export class Changes {
-  readonly #open: () => EngineContext;
+  readonly #requireOpen: () => EngineContext;
 
-  constructor(open: () => EngineContext) {
-    this.#open = open;
+  constructor(requireOpen: () => EngineContext) {
+    this.#requireOpen = requireOpen;
   }
 
   cancel(target: Target, scope: Scope, options?: BulkOptions): Promise<CancelResult | CancelResult[] | number> {
     const apply: Change<CancelResult>["apply"] = async (ids, within, listed) => {
-      const engine = this.#open();
+      const engine = this.#requireOpen();
       const results = await engine.store.cancel(ids, within);
       const changed = ids.filter((_, index) => results[index] === "cancelled");
       if (engine.events.hasListeners("cancelled")) await publishCancelled(engine, changed, listed);
@@ -53,7 +53,7 @@ export class Changes {
 
   retry(target: Target, scope: Scope, options?: BulkOptions): Promise<RetryResult | RetryResult[] | number> {
     const apply = async (ids: readonly string[], within: ChangeScope): Promise<RetryResult[]> => {
-      const { store, events } = this.#open();
+      const { store, events } = this.#requireOpen();
       const results = await store.retry(ids, within);
       for (const [index, id] of ids.entries()) if (results[index] === "retried") events.emit("retried", { id });
       return results;
@@ -63,7 +63,7 @@ export class Changes {
 
   remove(target: Target, scope: Scope, options?: BulkOptions): Promise<RemoveResult | RemoveResult[] | number> {
     const apply = async (ids: readonly string[], within: ChangeScope): Promise<RemoveResult[]> => {
-      const { store, events } = this.#open();
+      const { store, events } = this.#requireOpen();
       const results = await store.remove(ids, within);
       for (const [index, id] of ids.entries()) if (results[index] === "removed") events.emit("removed", { id });
       return results;
@@ -77,7 +77,7 @@ export class Changes {
     { counted, apply }: Change<Result>,
     options: BulkOptions = {},
   ): Promise<Result | Result[] | number> {
-    this.#open();
+    this.#requireOpen();
     if (typeof target === "string") return (await apply([readId(target)], scope, []))[0] as Result;
     if (isArray(target)) {
       const ids = target.map((id) => readId(id));
@@ -106,7 +106,7 @@ export class Changes {
   async *#matching(filter: JobFilter): AsyncGenerator<JobPage["jobs"]> {
     let cursor: string | null = null;
     do {
-      const page: JobPage = await this.#open().store.list(filter, { limit: CHUNK, cursor, payloads: false });
+      const page: JobPage = await this.#requireOpen().store.list(filter, { limit: CHUNK, cursor, payloads: false });
       if (page.jobs.length > 0) yield page.jobs;
       cursor = page.cursor;
     } while (cursor !== null);

@@ -185,7 +185,7 @@ function readTypes(jobs: readonly JobType[], retry: RetryDefaults): Map<string, 
       throw new InvalidOptionError(`jobs.${index}`, "is not a job type; make it with job({ … })");
     }
     if (types.has(type.type)) throw new InvalidOptionError(`jobs.${index}`, `the type ${type.type} is listed twice`);
-    types.set(type.type, retry.fill(type));
+    types.set(type.type, retry.applyTo(type));
   }
   return types;
 }

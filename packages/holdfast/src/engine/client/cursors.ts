@@ -21,7 +21,7 @@ export class Cursors {
   }
 
   /** The cursor for a position in the store. */
-  async seal(position: string): Promise<string> {
+  async encrypt(position: string): Promise<string> {
     const nonce = randomBytes(NONCE_BYTES);
     const cipher = createCipheriv(CIPHER, await this.#keyOf(), nonce);
     const padded = position.padEnd(Math.ceil(position.length / BLOCK_BYTES) * BLOCK_BYTES);
@@ -29,8 +29,8 @@ export class Cursors {
     return Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString("base64url");
   }
 
-  /** The position of a cursor. Throws `InvalidOptionError` for one that `seal` did not make on this store. */
-  async open(cursor: string): Promise<string> {
+  /** The position of a cursor. Throws `InvalidOptionError` for one that `encrypt` did not create on this store. */
+  async decrypt(cursor: string): Promise<string> {
     const bytes = Buffer.from(cursor, "base64url");
     // The decoder ignores characters after the last whole byte, so the cursor is encoded again and compared.
     if (bytes.length <= NONCE_BYTES + TAG_BYTES || bytes.toString("base64url") !== cursor) throw invalidCursor();

@@ -68,16 +68,16 @@ export class Holdfast {
 
   // Private, so that the types of the engine stay out of the published declarations; the functions below the class use it.
   private constructor({ engine, maintenance, tickMs }: ClientParts) {
-    const open = (): EngineContext => this.#open();
+    const requireOpen = (): EngineContext => this.#requireOpen();
     this.#engine = engine;
     this.#scheduler = new Scheduler(engine, tickMs ?? DEFAULTS.schedule.tickMs);
     this.#runsScheduler = tickMs !== null;
-    this.schedules = newSchedules(open, this.#scheduler, this.#scheduleWrites);
-    this.audit = newAuditLog(open);
-    this.tokens = newTokens(open);
+    this.schedules = newSchedules(requireOpen, this.#scheduler, this.#scheduleWrites);
+    this.audit = newAuditLog(requireOpen);
+    this.tokens = newTokens(requireOpen);
     this.#enqueuer = new Enqueuer(engine);
     this.#results = new Results(engine);
-    this.#changes = new Changes(open);
+    this.#changes = new Changes(requireOpen);
     this.#maintenance = maintenance;
     this.#detachTelemetry = engine.traces?.attach(this) ?? ((): void => {});
     engine.events.on("workerStopped", ({ worker }) => {
@@ -87,19 +87,19 @@ export class Holdfast {
 
   static {
     construct = (parts) => new Holdfast(parts);
-    contextOf = (hf) => hf.#open();
+    contextOf = (hf) => hf.#requireOpen();
   }
 
   // While the client closes, handlers in their grace time may still enqueue and read. Only after that are calls refused.
-  #open(): EngineContext {
+  #requireOpen(): EngineContext {
     if (this.#closed) throw new ClosedError("this Holdfast client is closed", "create a new one with holdfast()");
     return this.#engine;
   }
   /** For calls that run jobs: they are refused as soon as the client starts to close. */
-  #openForWork(): EngineContext {
+  #requireNotClosing(): EngineContext {
     if (this.#closing !== null)
       throw new ClosedError("this Holdfast client is closing", "create a new one with holdfast()");
-    return this.#open();
+    return this.#requireOpen();
   }
 
   /**
@@ -115,7 +115,7 @@ export class Holdfast {
     return this.#inTransaction(() => this.#enqueuer.enqueueInTransaction(readType(type), input, options));
   }
   async #enqueue(type: JobType, input: unknown, options: EnqueueOptions): Promise<EnqueueResult> {
-    this.#open();
+    this.#requireOpen();
     return this.#enqueuer.enqueue(readType(type), input, options);
   }
 
@@ -138,7 +138,7 @@ export class Holdfast {
     inputs: Iterable<Input> | AsyncIterable<Input>,
     options: EnqueueManyOptions<Input>,
   ): Promise<EnqueueManyResult[]> {
-    this.#open();
+    this.#requireOpen();
     return this.#enqueuer.enqueueMany(readType(type), inputs, options);
   }
 
@@ -148,7 +148,7 @@ export class Holdfast {
     return this.#inTransaction(() => this.#enqueuer.enqueueInTransaction(this.#typeNamed(type), input, options));
   }
   async #enqueueNamed(type: string, input: unknown, options: EnqueueOptions): Promise<EnqueueResult> {
-    this.#open();
+    this.#requireOpen();
     return this.#enqueuer.enqueue(this.#typeNamed(type), input, options);
   }
   #typeNamed(type: string): JobType {
@@ -157,7 +157,7 @@ export class Holdfast {
 
   #inTransaction<Result>(call: () => Promise<Result>): Promise<Result> {
     return inTransaction(this.#engine.store, () => {
-      this.#open();
+      this.#requireOpen();
       return call();
     });
   }
@@ -167,7 +167,7 @@ export class Holdfast {
     return (await this.#get(id, {})) as Job<Input, Output> | null;
   }
   async #get(id: string, scope: Scope): Promise<Job | null> {
-    const stored = await this.#open().store.get(readId(id), scope);
+    const stored = await this.#requireOpen().store.get(readId(id), scope);
     return stored === null ? null : readJob(stored);
   }
 
@@ -176,11 +176,11 @@ export class Holdfast {
    * although more follow: only `cursor: null` is the end.
    */
   async list(options: ListOptions = {}): Promise<{ jobs: Job[]; cursor: string | null }> {
-    const { store, cursors } = this.#open();
+    const { store, cursors } = this.#requireOpen();
     const { filter, page } = readListOptions(options);
-    const from = page.cursor === null ? null : await cursors.open(page.cursor);
+    const from = page.cursor === null ? null : await cursors.decrypt(page.cursor);
     const { jobs, cursor } = await store.list(filter, { ...page, cursor: from });
-    return { jobs: jobs.map(readJob), cursor: cursor === null ? null : await cursors.seal(cursor) };
+    return { jobs: jobs.map(readJob), cursor: cursor === null ? null : await cursors.encrypt(cursor) };
   }
 
   /**
@@ -197,7 +197,7 @@ export class Holdfast {
   result<Id extends string>(id: Id, options?: ResultOptions): Promise<Awaited<JobOutput<Id>>>;
   result<Input, Output>(type: JobType<Input, Output>, id: string, options?: ResultOptions): Promise<Awaited<Output>>;
   async result(first: string | JobType, second?: string | ResultOptions, third?: ResultOptions): Promise<unknown> {
-    this.#open();
+    this.#requireOpen();
     const { id, type, options } = readResultCall(first, second, third);
     return this.#results.wait(readId(id), {}, options, type);
   }
@@ -229,34 +229,34 @@ export class Holdfast {
    * validated if the type is known here.
    */
   async rerun(id: string, options: RerunOptions = {}): Promise<EnqueueResult> {
-    return this.#enqueuer.enqueueBuilt(await jobForRerun(this.#open(), id, options));
+    return this.#enqueuer.enqueueBuilt(await jobForRerun(this.#requireOpen(), id, options));
   }
 
   /** Counts by state, queue and type, the age of the oldest due job, and how many jobs finished in the last minute. */
   async stats(): Promise<Stats> {
-    return readStats(await this.#open().store.stats());
+    return readStats(await this.#requireOpen().store.stats());
   }
 
   /** Stops claims from a queue, in every process; running jobs continue. The queue need not have jobs yet. */
   async pause(queue: string): Promise<void> {
-    const { store, events } = this.#open();
+    const { store, events } = this.#requireOpen();
     await store.pause(readQueue(queue, "queue", ""));
     events.emit("paused", { queue });
   }
   async resume(queue: string): Promise<void> {
-    const { store, events } = this.#open();
+    const { store, events } = this.#requireOpen();
     await store.resume(readQueue(queue, "queue", ""));
     events.emit("resumed", { queue });
   }
   /** All queues that have jobs (including finished ones) or are paused. */
   async queues(): Promise<QueueRecord[]> {
-    const { store } = this.#open();
+    const { store } = this.#requireOpen();
     const [waiting, { counts }] = await Promise.all([store.queues(), store.stats()]);
     return withFinished(waiting, counts);
   }
   /** Workers of every process with a heartbeat in the last hour. */
   async workers(): Promise<WorkerStatus[]> {
-    return (await this.#open().store.workers()).map(readWorker);
+    return (await this.#requireOpen().store.workers()).map(readWorker);
   }
 
   /**
@@ -287,7 +287,7 @@ export class Holdfast {
       cancel: async (target) => (await this.#changes.cancel(scoped(target), { user: name })) as CancelResult | number,
       retry: async (target) => (await this.#changes.retry(scoped(target), { user: name })) as RetryResult | number,
       result: async ({ id, type, options }) => {
-        this.#open();
+        this.#requireOpen();
         return this.#results.wait(readId(id), { user: name }, options, type);
       },
     });
@@ -301,7 +301,7 @@ export class Holdfast {
   /** Starts a worker and returns it. `await worker.stop()` stops it and waits for its running handlers. */
   work(options: WorkOptions = {}): Worker {
     const settings = readWorkOptions(options);
-    const worker = new JobWorker(this.#openForWork(), settings);
+    const worker = new JobWorker(this.#requireNotClosing(), settings);
     this.#workers.add(worker);
     this.#maintenance.start();
     worker.start();
@@ -317,32 +317,32 @@ export class Holdfast {
    * and not returned.
    */
   async claim(options: ClaimOptions = {}): Promise<Lease[]> {
-    return claimLeases(this.#openForWork(), options);
+    return claimLeases(this.#requireNotClosing(), options);
   }
 
   /** Runs one due job until it is settled. False if none is due. For cron and tests. */
   async runNext(options: DrainOptions = {}): Promise<boolean> {
-    return runNext(this.#openForWork(), this.#workers, options);
+    return runNext(this.#requireNotClosing(), this.#workers, options);
   }
 
   /** Runs all due jobs, and the jobs that they enqueue, until none is due. Returns how many ran. */
   async drain(options: DrainOptions = {}): Promise<number> {
-    return drain(this.#openForWork(), this.#workers, options);
+    return drain(this.#requireNotClosing(), this.#workers, options);
   }
 
   /** Reaps expired leases now instead of at the next maintenance. Returns how many. */
   async reapExpiredLeases(): Promise<number> {
-    this.#open();
+    this.#requireOpen();
     return this.#maintenance.reapExpiredLeases();
   }
   /** Dead-letters waiting jobs past their expiry. Returns how many. */
   async expireOverdue(): Promise<number> {
-    this.#open();
+    this.#requireOpen();
     return this.#maintenance.expireOverdue();
   }
   /** Deletes finished jobs: by the retention rules, or all of one state that finished longer ago than `olderThan`. */
   async purge(options?: PurgeOptions, bulk?: BulkOptions): Promise<number> {
-    this.#open();
+    this.#requireOpen();
     return options === undefined ? this.#maintenance.purge() : this.#maintenance.purgeOlder(options, bulk);
   }
   /**
@@ -350,7 +350,7 @@ export class Holdfast {
    * Workers do it periodically; call this where only `runNext` or `drain` run.
    */
   async maintain(): Promise<MaintenanceResult> {
-    this.#open();
+    this.#requireOpen();
     return this.#maintenance.runAll();
   }
 

@@ -14,7 +14,7 @@ const TOO_DEEP = `(not shown: nested deeper than ${LIMITS.payloadDepth} levels)`
  * Parses a stored payload without throwing, so that the job can still be shown: a damaged one is null. One that is nested deeper
  * than Holdfast accepts is replaced by a note, because few programs could serialize it again.
  */
-export function readable(text: string | null): unknown {
+export function parseStored(text: string | null): unknown {
   try {
     if (text === null) return null;
     return isTooDeep(text) ? TOO_DEEP : fromJson(text);
@@ -37,8 +37,8 @@ export function readJob(stored: StoredJob): Job {
     state: stored.state,
     priority: stored.priority,
     user: stored.user,
-    input: readable(stored.input),
-    output: readable(stored.output),
+    input: parseStored(stored.input),
+    output: parseStored(stored.output),
     error: stored.error === null ? null : { ...stored.error, at: dateOf(stored.error.at) },
     attempt: stored.attempt,
     maxAttempts: stored.maxAttempts,

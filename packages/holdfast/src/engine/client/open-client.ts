@@ -32,9 +32,9 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
     restore: settings.restore,
     auditRetentionMs: settings.auditRetentionMs,
     definedSchedules: new Set(),
-    onScheduleDefined: new Set(),
+    scheduleDefinedListeners: new Set(),
     warnedQueues: new Set(),
-    onInsert: new Set(),
+    insertListeners: new Set(),
   };
   logOutages(engine);
   try {

@@ -71,7 +71,7 @@ export class Results {
   #polling = false;
   #pollAgain = false;
   /** Polls in a row that followed a hint and found nothing. */
-  #futilePolls = 0;
+  #emptyPolls = 0;
   #pauseMs = 0;
   #warned = false;
 
@@ -164,10 +164,10 @@ export class Results {
 
   async #pollAfterHint(): Promise<void> {
     const startedAt = performance.now();
-    this.#futilePolls++;
+    this.#emptyPolls++;
     await this.#poll();
     const pauseMs = PAUSE_PER_POLL * Math.round(performance.now() - startedAt);
-    const isFree = this.#futilePolls <= FREE_POLLS;
+    const isFree = this.#emptyPolls <= FREE_POLLS;
     this.#pauseMs = isFree ? 0 : Math.min(MAX_PAUSE_MS, Math.max(MIN_PAUSE_MS, pauseMs));
   }
 
@@ -191,7 +191,7 @@ export class Results {
       else if (waiter.type !== null && waiter.type !== job.type) {
         waiter.reject(new InvalidOptionError("type", `job ${job.id} is of type ${job.type}, not ${waiter.type}`));
       } else if (isFinished(job.state)) {
-        this.#futilePolls = 0;
+        this.#emptyPolls = 0;
         finish(waiter, job);
       } else if (!this.#warned) await this.#warnIfUnclaimed(waiter, job);
     } catch (error) {

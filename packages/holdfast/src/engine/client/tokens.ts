@@ -69,10 +69,10 @@ export interface Tokens {
   revoke(id: string): Promise<boolean>;
 }
 
-export function newTokens(open: () => EngineContext): Tokens {
+export function newTokens(requireOpen: () => EngineContext): Tokens {
   return {
     async create(options) {
-      const { store, clock } = open();
+      const { store, clock } = requireOpen();
       const { name, role, user, expiresInMs } = readOptions(options);
       const now = clock.now();
       const expiresAt = expiresInMs === null ? null : now + expiresInMs;
@@ -83,13 +83,14 @@ export function newTokens(open: () => EngineContext): Tokens {
         const record: TokenRecord = { id, name, hash, role, user, createdAt: now, expiresAt };
         const result = await store.putToken(record);
         if (result === "put") return { ...tokenOf(record), token: `hf_${id}_${secret}` };
-        if (result === "full" && (await removeExpired(open())) === 0) throw new TooManyTokensError(LIMITS.tokens);
+        if (result === "full" && (await removeExpired(requireOpen())) === 0)
+          throw new TooManyTokensError(LIMITS.tokens);
       }
       throw new HoldfastError("STORE_ERROR", `the store refused ${MAX_ID_ATTEMPTS} different ids for a token`);
     },
 
     async check(token) {
-      const { store, clock } = open();
+      const { store, clock } = requireOpen();
       const parts = partsOf(token);
       const record = parts === null ? null : await store.getToken(parts.id);
       if (parts === null || record === null || !isValid(record, parts.secret, clock.now())) return null;
@@ -97,11 +98,11 @@ export function newTokens(open: () => EngineContext): Tokens {
     },
 
     async list() {
-      return (await open().store.listTokens()).map(tokenOf);
+      return (await requireOpen().store.listTokens()).map(tokenOf);
     },
 
     async revoke(id) {
-      const { store } = open();
+      const { store } = requireOpen();
       if (typeof id !== "string" || !/^[0-9a-f]{16}$/.test(id)) {
         throw new InvalidOptionError("id", "is not a token id; pass the id that hf.tokens.list() shows, not the token");
       }

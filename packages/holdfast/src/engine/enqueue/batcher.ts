@@ -9,7 +9,7 @@ export class Batcher<Item, Result> {
   readonly #bytesOf: (entry: Entry<Item, Result>) => number;
   readonly #limits: BatchLimits | undefined;
   #waiting: Entry<Item, Result>[] = [];
-  #scheduled = false;
+  #isFlushScheduled = false;
   #writing: Promise<void> | null = null;
 
   constructor(
@@ -38,10 +38,10 @@ export class Batcher<Item, Result> {
   // Flushes at the end of the event-loop iteration, not of the microtask: fifty callers whose batch has just resolved call
   // again one microtask after the other, and a flush between them would send one item and then forty-nine.
   #schedule(): void {
-    if (this.#scheduled || this.#writing !== null) return;
-    this.#scheduled = true;
+    if (this.#isFlushScheduled || this.#writing !== null) return;
+    this.#isFlushScheduled = true;
     setImmediate(() => {
-      this.#scheduled = false;
+      this.#isFlushScheduled = false;
       this.#writing = this.#flush().finally(() => {
         this.#writing = null;
         if (this.#waiting.length > 0) this.#schedule();

@@ -93,7 +93,7 @@ export class BulkEnqueue<Input> {
 
   #encode(input: Input): BulkItem | Promise<BulkItem> {
     const index = this.#next++;
-    const options = ownOptions(this.#common, this.#each, input, index);
+    const options = optionsForJob(this.#common, this.#each, input, index);
     const built = (encoded: string): BulkItem => ({
       index,
       job: this.#builder.build(this.#type, encoded, options, this.#trace),
@@ -128,7 +128,7 @@ export class BulkEnqueue<Input> {
     this.#size = new BatchSize();
     // A driver sends when the event loop is free: without this pause the store would idle until the next batch is encoded.
     await new Promise((resolve) => setImmediate(resolve));
-    await this.#passOn(written);
+    await this.#deliverResults(written);
   }
 
   async #insert(batch: BulkItem[]): Promise<WrittenBatch> {
@@ -139,11 +139,11 @@ export class BulkEnqueue<Input> {
   async #finish(): Promise<void> {
     const writing = this.#writing;
     this.#writing = NOTHING_WRITTEN;
-    await this.#passOn(await writing);
+    await this.#deliverResults(await writing);
   }
 
   /** Passes the results of a batch on, in order. */
-  async #passOn(written: WrittenBatch): Promise<void> {
+  async #deliverResults(written: WrittenBatch): Promise<void> {
     const inserted = written.inserted.includes("busy") ? await this.#retryBusy(written) : written.inserted;
     let next = 0;
     for (const item of written.batch) {
@@ -191,7 +191,7 @@ export function checkBulkCall(inputs: unknown, common: EnqueueOptions): void {
 }
 
 /** The common options with those of a single job. */
-export function ownOptions<Input>(
+export function optionsForJob<Input>(
   common: EnqueueOptions,
   each: EnqueueManyOptions<Input>["each"],
   input: Input,

@@ -5,7 +5,7 @@ import type { NewJob, UniqueKey } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import type { TracedCall } from "../events/telemetry.js";
 import { readNewJob, type EnqueueOptions } from "./new-job.js";
-import { heldMs } from "./unique.js";
+import { requiredRetentionMs } from "./unique.js";
 
 // Types with names generated at run time must not flood the log.
 const MAX_WARNED_TYPES = 20;
@@ -19,10 +19,10 @@ export class JobBuilder {
     this.#engine = engine;
   }
 
-  build(type: JobType, input: string, options: EnqueueOptions, call: TracedCall | null): NewJob {
-    const job = readNewJob(this.#engine.retry.fill(type), input, options, this.#engine.clock.now(), newId);
+  build(type: JobType, input: string, options: EnqueueOptions, trace: TracedCall | null): NewJob {
+    const job = readNewJob(this.#engine.retry.applyTo(type), input, options, this.#engine.clock.now(), newId);
     if (job.unique?.scope === "period") this.#warnOfRetention(job.type, job.unique);
-    return call === null ? job : withTrace(job, call);
+    return trace === null ? job : withTrace(job, trace);
   }
 
   /**
@@ -31,7 +31,7 @@ export class JobBuilder {
    */
   #warnOfRetention(type: string, unique: UniqueKey): void {
     const retentionMs = this.#engine.settler.retentionMs("completed");
-    const periodMs = heldMs(unique);
+    const periodMs = requiredRetentionMs(unique);
     if (retentionMs === null || retentionMs >= periodMs) return;
     if (this.#warnedTypes.has(type) || this.#warnedTypes.size >= MAX_WARNED_TYPES) return;
     this.#warnedTypes.add(type);
@@ -43,9 +43,9 @@ export class JobBuilder {
 }
 
 /** The job with the trace context of the call that enqueues it. */
-export function withTrace(job: NewJob, call: TracedCall | null): NewJob {
-  if (call === null) return job;
-  call.jobs++;
-  job.trace = call.trace;
+export function withTrace(job: NewJob, trace: TracedCall | null): NewJob {
+  if (trace === null) return job;
+  trace.jobs++;
+  job.trace = trace.trace;
   return job;
 }

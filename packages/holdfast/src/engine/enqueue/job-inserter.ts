@@ -15,7 +15,7 @@ export class JobInserter {
     this.#engine = engine;
     const insert = (jobs: NewJob[]): Promise<(InsertResult | "busy")[]> => {
       const inserted = engine.store.insert(jobs);
-      if (engine.store.capabilities.together) for (const call of engine.onInsert) call(jobs);
+      if (engine.store.capabilities.together) for (const call of engine.insertListeners) call(jobs);
       return inserted;
     };
     this.#batcher = new Batcher(insert, { bytesOf: (job) => job.input.length });

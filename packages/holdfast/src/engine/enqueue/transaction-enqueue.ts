@@ -10,7 +10,7 @@ import type { InsertResult, NewJob } from "../../store.js";
 import { batchesOf } from "../batch.js";
 import type { EngineContext } from "../context.js";
 import type { TracedCall } from "../events/telemetry.js";
-import { checkBulkCall, jobsOf, ownOptions, type BulkItem, type EnqueueManyOptions } from "./bulk-enqueue.js";
+import { checkBulkCall, jobsOf, optionsForJob, type BulkItem, type EnqueueManyOptions } from "./bulk-enqueue.js";
 import { bulkResult, readInserted, type EnqueueManyResult, type EnqueueResult } from "./enqueue-result.js";
 import type { JobBuilder } from "./job-builder.js";
 import type { EnqueueOptions } from "./new-job.js";
@@ -51,7 +51,7 @@ export class TransactionEnqueue {
     }
     const items = Array.from(inputs, (input, index): BulkItem => {
       try {
-        return { index, job: this.#build(type, input, { ...ownOptions(common, each, input, index), tx }, trace) };
+        return { index, job: this.#build(type, input, { ...optionsForJob(common, each, input, index), tx }, trace) };
       } catch (error) {
         // An invalid job is a result of its own. Any other error must roll back the caller's transaction.
         if (!isErrorOfJob(error)) throw error;
@@ -62,7 +62,7 @@ export class TransactionEnqueue {
       tx,
       batchesOf(jobsOf(items), (job) => job.input.length),
     );
-    const passOn = async (results: readonly InsertResult[]): Promise<EnqueueManyResult[]> => {
+    const deliverResults = async (results: readonly InsertResult[]): Promise<EnqueueManyResult[]> => {
       const next = results.values();
       const bulk = items.map((item): EnqueueManyResult =>
         "error" in item ? { id: null, error: item.error } : resultOf(item.job, next.next().value),
@@ -71,7 +71,7 @@ export class TransactionEnqueue {
       for (const [index, result] of bulk.entries()) await onResult(result, index);
       return [];
     };
-    return Promise.resolve(inserted).then(passOn);
+    return Promise.resolve(inserted).then(deliverResults);
   }
 
   /** Writes one batch after the other, and none after one that failed. Synchronous where the store is. */

@@ -5,7 +5,7 @@ import { optionKeys, readName, refuseUnknownIn, show } from "../../options.js";
 import { CALENDAR_UNITS, calendarPeriod, type CalendarUnit } from "../../schedule/calendar.js";
 import { readZone } from "../../schedule/zone.js";
 import type { UniqueKey } from "../../store.js";
-import { IN_PERIOD, OF_USER } from "../../job/unique-key.js";
+import { PERIOD_SEPARATOR, USER_SEPARATOR } from "../../job/unique-key.js";
 
 export interface UniqueOptions {
   key: string;
@@ -27,7 +27,7 @@ const PERIOD_KEYS: ReadonlySet<string> = optionKeys<{ period: Duration }>({ peri
 const CALENDAR_KEYS: ReadonlySet<string> = optionKeys<CalendarScope>({ calendar: true, zone: true });
 // Keys are held a day longer than their period: a process whose clock is slow still enqueues for the previous period. This also
 // covers daylight saving changes.
-const AFTER_PERIOD_MS = 86_400_000;
+const CLOCK_SKEW_MARGIN_MS = 86_400_000;
 
 /** Checks the option `unique` and returns the key as it is stored. */
 export function readUnique(unique: string | UniqueOptions, user: string | undefined, now: number): UniqueKey {
@@ -47,7 +47,7 @@ function readScope(
   now: number,
 ): Pick<UniqueKey, "key" | "scope" | "periodMs"> {
   if (typeof scope === "object" && scope !== null) {
-    return "calendar" in scope ? inPeriod(scope, key, now) : { key, scope: "period", periodMs: readPeriod(scope) };
+    return "calendar" in scope ? calendarKey(scope, key, now) : { key, scope: "period", periodMs: readPeriod(scope) };
   }
   if (!["waiting", "live", "forever"].includes(scope)) {
     throw new InvalidOptionError(
@@ -69,7 +69,7 @@ function readPeriod(scope: { period: Duration }): number {
  * Each period has a separate key, by this process's clock: if two clocks disagree about midnight, an enqueue for the new day is
  * never a duplicate of one for the old day.
  */
-function inPeriod(scope: CalendarScope, key: string, now: number): Pick<UniqueKey, "key" | "scope" | "periodMs"> {
+function calendarKey(scope: CalendarScope, key: string, now: number): Pick<UniqueKey, "key" | "scope" | "periodMs"> {
   refuseUnknownIn(scope, CALENDAR_KEYS, "unique.scope");
   if (!CALENDAR_UNITS.includes(scope.calendar)) {
     const units = CALENDAR_UNITS.map((unit) => `"${unit}"`).join(", ");
@@ -84,26 +84,26 @@ function inPeriod(scope: CalendarScope, key: string, now: number): Pick<UniqueKe
   }
   const zone = readZone(scope.zone ?? "UTC", "unique.scope.zone");
   const { name, leftMs } = calendarPeriod(scope.calendar, zone, now);
-  return { key: `${key}${IN_PERIOD}${name}`, scope: "period", periodMs: leftMs + AFTER_PERIOD_MS };
+  return { key: `${key}${PERIOD_SEPARATOR}${name}`, scope: "period", periodMs: leftMs + CLOCK_SKEW_MARGIN_MS };
 }
 
 /** How long the job must be stored for its key to be held for the whole period. */
-export function heldMs({ key, periodMs }: UniqueKey): number {
-  return key.includes(IN_PERIOD) ? periodMs - AFTER_PERIOD_MS : periodMs;
+export function requiredRetentionMs({ key, periodMs }: UniqueKey): number {
+  return key.includes(PERIOD_SEPARATOR) ? periodMs - CLOCK_SKEW_MARGIN_MS : periodMs;
 }
 
 /** Prefixed with the user: one user's jobs cannot hold or replace another user's key. */
 function storedKey(key: string, user: string | undefined): string {
-  return user === undefined ? key : `${user}${OF_USER}${key}`;
+  return user === undefined ? key : `${user}${USER_SEPARATOR}${key}`;
 }
 
 /** The unique key of a schedule's unfinished job. It is the key of a user with an empty name, which no user can have. */
 export function scheduleKey(name: string): string {
-  return `${OF_USER}schedule:${name}`;
+  return `${USER_SEPARATOR}schedule:${name}`;
 }
 
 /** The key as it was passed to `enqueue`. */
 export function givenKey(stored: string): string {
-  const [key = ""] = stored.slice(stored.indexOf(OF_USER) + 1).split(IN_PERIOD);
+  const [key = ""] = stored.slice(stored.indexOf(USER_SEPARATOR) + 1).split(PERIOD_SEPARATOR);
   return key;
 }

@@ -2,7 +2,7 @@ import type { AbortReason } from "../../errors.js";
 import { EXPIRED_ERROR, isLeased, STALE_ERROR } from "../../job/state.js";
 import type { ReapedJob, Outcome, SettleResult } from "../../store.js";
 import type { ErrorEvent, JobEvent } from "./events.js";
-import { leaseEvent, waitOf, type EngineContext, type HeldLease } from "../context.js";
+import { leaseEvent, queueWaitMs, type EngineContext, type HeldLease } from "../context.js";
 import { NO_HANDLER } from "../worker/outcome.js";
 import { unthrown } from "./reports.js";
 
@@ -25,7 +25,7 @@ export function publishClaim({ events, logger }: EngineContext, lease: HeldLease
 
 /** The store has recorded that the handler started. */
 export function publishStart({ events }: EngineContext, lease: HeldLease): void {
-  if (events.hasListeners("started")) events.emit("started", { ...leaseEvent(lease), waitMs: waitOf(lease) });
+  if (events.hasListeners("started")) events.emit("started", { ...leaseEvent(lease), waitMs: queueWaitMs(lease) });
 }
 
 /** A lease expired while its handler was running. */
@@ -56,7 +56,7 @@ export function publishOutcome(engine: EngineContext, lease: HeldLease, outcome:
             return JSON.parse(text);
           },
           durationMs,
-          waitMs: waitOf(lease),
+          waitMs: queueWaitMs(lease),
         });
       }
       return;
@@ -78,7 +78,7 @@ export function publishOutcome(engine: EngineContext, lease: HeldLease, outcome:
         error: errorOf(outcome),
         retryInMs: outcome.delayMs,
         durationMs: engine.clock.now() - (lease.startedAt ?? lease.claimedAt),
-        waitMs: waitOf(lease),
+        waitMs: queueWaitMs(lease),
       });
       report(engine, lease, outcome, false);
       return;
@@ -125,7 +125,7 @@ function publishDead(
     attempt: job.attempt,
     error,
     durationMs: startedAt === null ? null : clock.now() - startedAt,
-    waitMs: lease === null || startedAt === null ? null : waitOf(lease),
+    waitMs: lease === null || startedAt === null ? null : queueWaitMs(lease),
   });
   const fields = { job: job.id, type: job.type, attempt: job.attempt, error: error.message };
   // An expiry is what the caller asked for. Thousands of expired jobs are no reason for thousands of errors.

@@ -4,7 +4,7 @@ import { HoldfastError } from "../../errors.js";
 import type { Redactor } from "../../redact.js";
 import type { ClaimedJob, StoredJob } from "../../store.js";
 import type { Logger } from "./logger.js";
-import { readable } from "../client/job-view.js";
+import { parseStored } from "../client/job-view.js";
 
 const MAX_PENDING = 1_000;
 
@@ -113,7 +113,7 @@ export class Reports {
 
 /** A job's input, redacted. */
 export function redactedInput(redact: Redactor, stored: string): unknown {
-  return redact({ input: readable(stored) }).input;
+  return redact({ input: parseStored(stored) }).input;
 }
 
 /** An error for failures that were not thrown. It has no stack, which would only show the engine. */

@@ -1,5 +1,5 @@
 import type { ScheduleRecord } from "../../store.js";
-import { readable } from "../client/job-view.js";
+import { parseStored } from "../client/job-view.js";
 import type { Definition } from "./schedule-definition.js";
 
 /**
@@ -19,7 +19,7 @@ export function packCode(code: Definition, input: string): string {
 /** The definition in code, or null if code does not define the schedule. */
 export function codeOf(stored: ScheduleRecord): Definition | null {
   if (stored.defined === null) return null;
-  return { input: stored.input, ...(readable(stored.defined) as Omit<Definition, "input">) };
+  return { input: stored.input, ...(parseStored(stored.defined) as Omit<Definition, "input">) };
 }
 
 export function packChanges({ input, ...rest }: Partial<Definition>): string {
@@ -28,7 +28,7 @@ export function packChanges({ input, ...rest }: Partial<Definition>): string {
 }
 
 export function changesOf(stored: ScheduleRecord): Partial<Definition> {
-  const { ownInput, ...rest }: PackedChanges = readable(stored.changes) ?? {};
+  const { ownInput, ...rest }: PackedChanges = parseStored(stored.changes) ?? {};
   return ownInput === true ? { ...rest, input: stored.input } : rest;
 }
 

@@ -213,7 +213,7 @@ function readType(job: unknown, { types, retry }: KnownTypes): { type: JobType |
   if (typeof type?.type !== "string" || typeof type.run !== "function") {
     throw new InvalidOptionError("job", "is not a job type; pass what job({ … }) returned");
   }
-  return { type, defaults: retry.fill(type) };
+  return { type, defaults: retry.applyTo(type) };
 }
 
 /** The input as JSON. For a type that is not known here, it is only checked that it is JSON. */

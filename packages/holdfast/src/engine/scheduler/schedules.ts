@@ -9,7 +9,7 @@ import type { ScheduleFilter, ScheduleRecord, SlotReason, StoredSchedule } from 
 import type { EngineContext } from "../context.js";
 import type { EnqueueResult } from "../enqueue/enqueue-result.js";
 import { nextRunOf, planRunNow } from "./plan-firing.js";
-import { readable } from "../client/job-view.js";
+import { parseStored } from "../client/job-view.js";
 import { changedOptions, changesOf, codeOf, differences, packChanges, packCode } from "./schedule-changes.js";
 import type { Definition, NamedScheduleOptions } from "./schedule-definition.js";
 import {
@@ -94,7 +94,7 @@ const LIST_KEYS: ReadonlySet<string> = optionKeys<ScheduleListOptions>({
   cursor: true,
 });
 
-let construct: (open: () => EngineContext, scheduler: Scheduler, writing: Set<Promise<unknown>>) => Schedules;
+let construct: (requireOpen: () => EngineContext, scheduler: Scheduler, writing: Set<Promise<unknown>>) => Schedules;
 let define: (schedules: Schedules, name: string, options: ScheduleOptions<unknown>) => Promise<Schedule>;
 let updateBy: (schedules: Schedules, name: string, decide: DecideChanges) => Promise<Schedule>;
 
@@ -103,24 +103,24 @@ type DecideChanges = (schedule: Schedule) => ScheduleChanges;
 
 /** Reads and changes schedules: `hf.schedules`. */
 export class Schedules {
-  readonly #open: () => EngineContext;
+  readonly #requireOpen: () => EngineContext;
   readonly #scheduler: Scheduler;
   readonly #writing: Set<Promise<unknown>>;
 
-  private constructor(open: () => EngineContext, scheduler: Scheduler, writing: Set<Promise<unknown>>) {
-    this.#open = open;
+  private constructor(requireOpen: () => EngineContext, scheduler: Scheduler, writing: Set<Promise<unknown>>) {
+    this.#requireOpen = requireOpen;
     this.#scheduler = scheduler;
     this.#writing = writing;
   }
 
   static {
-    construct = (open, scheduler, writing) => new Schedules(open, scheduler, writing);
+    construct = (requireOpen, scheduler, writing) => new Schedules(requireOpen, scheduler, writing);
     define = (schedules, name, options) => schedules.#define(name, options);
     updateBy = (schedules, name, decide) => schedules.#updateBy(name, decide);
   }
 
   async #define(name: string, options: ScheduleOptions<unknown>): Promise<Schedule> {
-    const engine = this.#open();
+    const engine = this.#requireOpen();
     const known = readScheduleName(name);
     if (typeof (options as { job?: unknown } | undefined)?.job === "string") {
       throw new InvalidOptionError("job", "is not a job type; pass what job({ … }) returned");
@@ -128,7 +128,7 @@ export class Schedules {
     const definition = await readDefinition(options, engine, engine.clock.now());
     if (!engine.definedSchedules.has(known)) {
       engine.definedSchedules.add(known);
-      for (const call of engine.onScheduleDefined) call();
+      for (const call of engine.scheduleDefinedListeners) call();
     }
     if (engine.types.size > 0 && !engine.types.has(definition.type)) {
       const { type } = definition;
@@ -162,7 +162,7 @@ export class Schedules {
   /** Creates a schedule at run time. Throws `ScheduleExistsError` if the name is taken. */
   create<Input>(name: string, options: ScheduleOptions<Input> | NamedScheduleOptions): Promise<Schedule>;
   async create(name: string, options: ScheduleOptions<unknown> | NamedScheduleOptions): Promise<Schedule> {
-    const engine = this.#open();
+    const engine = this.#requireOpen();
     const known = readScheduleName(name);
     const definition = await readDefinition(options, engine, engine.clock.now());
     const ended = noSlotLeft(definition, engine.clock.now());
@@ -175,14 +175,14 @@ export class Schedules {
 
   /** The schedule with its last slots, or null. */
   async get(name: string): Promise<Schedule | null> {
-    const stored = await this.#open().store.getSchedule(readScheduleName(name));
+    const stored = await this.#requireOpen().store.getSchedule(readScheduleName(name));
     return stored === null ? null : readSchedule(stored);
   }
 
   /** Schedules that match, sorted by name, one page at a time. */
   async list(options: ScheduleListOptions = {}): Promise<{ schedules: Schedule[]; cursor: string | null }> {
     const { filter, limit, cursor } = readListOptions(options);
-    const page = await this.#open().store.listSchedules(filter, { limit, cursor });
+    const page = await this.#requireOpen().store.listSchedules(filter, { limit, cursor });
     return { schedules: page.schedules.map(readSchedule), cursor: page.cursor };
   }
 
@@ -192,7 +192,7 @@ export class Schedules {
   }
 
   async #updateBy(name: string, decide: DecideChanges): Promise<Schedule> {
-    const engine = this.#open();
+    const engine = this.#requireOpen();
     const known = readScheduleName(name);
     return this.#write(known, async (stored) => {
       if (stored === null) throw new ScheduleNotFoundError(known);
@@ -216,7 +216,7 @@ export class Schedules {
 
   /** Reverts run-time changes to the definition in code. */
   async reset(name: string): Promise<Schedule> {
-    this.#open();
+    this.#requireOpen();
     const known = readScheduleName(name);
     return this.#write(known, (stored) => {
       if (stored === null) throw new ScheduleNotFoundError(known);
@@ -228,7 +228,7 @@ export class Schedules {
 
   /** Deletes a schedule and its slot history; its jobs stay. False if it does not exist. */
   async remove(name: string): Promise<boolean> {
-    const { store, definedSchedules } = this.#open();
+    const { store, definedSchedules } = this.#requireOpen();
     const known = readScheduleName(name);
     definedSchedules.delete(known);
     return store.removeSchedule(known);
@@ -241,7 +241,7 @@ export class Schedules {
     target: string | (ScheduleTiming & Pick<ScheduleSettings, "startAt" | "endAt">),
     count = 5,
   ): Promise<Date[]> {
-    const { store, clock } = this.#open();
+    const { store, clock } = this.#requireOpen();
     const limit = readCount(count, "count", 1, LIMITS.preview);
     if (typeof target !== "string") return slotsFrom(readTiming(target, clock.now()), clock.now(), limit);
     const known = readScheduleName(target);
@@ -255,7 +255,7 @@ export class Schedules {
    * job, it returns that job.
    */
   async runNow(name: string): Promise<EnqueueResult> {
-    const engine = this.#open();
+    const engine = this.#requireOpen();
     const known = readScheduleName(name);
     for (;;) {
       const stored = await engine.store.getSchedule(known);
@@ -275,7 +275,7 @@ export class Schedules {
    * tests. Returns how many jobs were enqueued.
    */
   async fireDue(): Promise<number> {
-    this.#open();
+    this.#requireOpen();
     return this.#scheduler.fireDue();
   }
 
@@ -290,7 +290,7 @@ export class Schedules {
     name: string,
     decide: (stored: StoredSchedule | null) => Write | Promise<Write>,
   ): Promise<Schedule> {
-    const { store } = this.#open();
+    const { store } = this.#requireOpen();
     for (;;) {
       const stored = await store.getSchedule(name);
       const { definition, code, changes } = await decide(stored);
@@ -334,11 +334,11 @@ export class Schedules {
 
 /** For the client. */
 export function newSchedules(
-  open: () => EngineContext,
+  requireOpen: () => EngineContext,
   scheduler: Scheduler,
   writing: Set<Promise<unknown>>,
 ): Schedules {
-  return construct(open, scheduler, writing);
+  return construct(requireOpen, scheduler, writing);
 }
 
 /** `hf.schedule`: creates or updates the schedule as code defines it, and keeps changes made at run time. */
@@ -431,7 +431,7 @@ function readSchedule(stored: StoredSchedule): Schedule {
     origin,
     changed: changedOptions(stored),
     type,
-    input: readable(stored.input),
+    input: parseStored(stored.input),
     cron,
     timezone,
     everyMs,

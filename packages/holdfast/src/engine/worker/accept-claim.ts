@@ -1,6 +1,6 @@
 import { isLeased } from "../../job/state.js";
 import type { Claim, Outcome } from "../../store.js";
-import { holdLease, type EngineContext, type HeldLease } from "../context.js";
+import { newHeldLease, type EngineContext, type HeldLease } from "../context.js";
 import { publishClaim } from "../events/publish.js";
 import { rejectUnrun } from "./outcome.js";
 
@@ -32,7 +32,7 @@ export function acceptClaim(
   const accepted: HeldLease[] = [];
   const times = { at: claim.at, sentAt, leaseMs };
   for (const job of claim.jobs) {
-    const lease = holdLease(job, worker, times);
+    const lease = newHeldLease(job, worker, times);
     // After the wall clock jumped forward, a process can claim a job that it is still running. It must not run twice.
     if (isLeased(job.previous.state) && handlers.adopt?.(lease) === true) continue;
     publishClaim(engine, lease);

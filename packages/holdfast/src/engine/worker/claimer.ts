@@ -41,9 +41,9 @@ export class Claimer {
   readonly #runner: JobRunner;
   readonly #prefetch = new Prefetch();
 
-  /** Claimed jobs that wait for capacity, from `#head` on. */
+  /** Claimed jobs that wait for capacity, from `#nextReady` on. */
   #ready: HeldLease[] = [];
-  #head = 0;
+  #nextReady = 0;
   #readyTimer: Timer | null = null;
 
   #active = false;
@@ -58,10 +58,10 @@ export class Claimer {
   /** Jobs to claim beyond the free capacity, because the last claims returned only jobs that must not run. */
   #extra = 0;
   /** The last claim returned fewer jobs than asked for: only a hint, the poll timer or a due time justifies another. */
-  #drained = false;
+  #isShortOfJobs = false;
   /** Claims in a row that returned nothing. */
   #emptyClaims = 0;
-  #wakes = 0;
+  #wakeCount = 0;
   #failures = 0;
   /** How far the wall clock was ahead of the monotonic clock at the last claim. */
   #wallAhead: number | null = null;
@@ -82,16 +82,16 @@ export class Claimer {
 
   start(): void {
     this.#active = true;
-    this.#engine.onInsert.add(this.#claimWithInsert);
+    this.#engine.insertListeners.add(this.#claimWithInsert);
     this.#wakeIn(this.#settings.pollMs);
-    this.fill();
+    this.startAndClaim();
   }
 
   /** Stops claiming and releases jobs that have not started. */
   async stop(): Promise<void> {
     this.#active = false;
     this.#stopped = true;
-    this.#engine.onInsert.delete(this.#claimWithInsert);
+    this.#engine.insertListeners.delete(this.#claimWithInsert);
     this.#pollTimer?.cancel();
     this.#readyTimer?.cancel();
     // Twice: now, so that a handler that ends cannot start one of them, and again for jobs of claims that were still in flight.
@@ -124,16 +124,16 @@ export class Claimer {
   }
 
   #poll(): void {
-    this.#drained = false;
-    this.#wakes++;
-    this.fill();
+    this.#isShortOfJobs = false;
+    this.#wakeCount++;
+    this.startAndClaim();
   }
 
   /** Claimed jobs that have not started. */
   ready(): HeldLease[] {
-    if (this.#head > 0) {
-      this.#ready.splice(0, this.#head);
-      this.#head = 0;
+    if (this.#nextReady > 0) {
+      this.#ready.splice(0, this.#nextReady);
+      this.#nextReady = 0;
     }
     return this.#ready;
   }
@@ -146,21 +146,21 @@ export class Claimer {
   }
 
   /** A handler ended after this long. */
-  ran(ms: number): void {
-    this.#prefetch.ran(ms);
+  recordDuration(ms: number): void {
+    this.#prefetch.recordDuration(ms);
   }
 
   /** Starts ready jobs while capacity is free, and claims more when needed. */
-  fill(): void {
+  startAndClaim(): void {
     // A handler that ends synchronously calls this again from within start(); the outer loop continues for it.
     if (this.#starting) return;
     this.#starting = true;
-    while (this.#runner.running() < this.#settings.concurrency && this.#head < this.#ready.length) {
+    while (this.#runner.running() < this.#settings.concurrency && this.#nextReady < this.#ready.length) {
       if (this.#mustYield()) break;
-      const lease = this.#ready[this.#head++] as HeldLease;
+      const lease = this.#ready[this.#nextReady++] as HeldLease;
       this.#runner.start(lease);
     }
-    if (this.#head === this.#ready.length) this.ready();
+    if (this.#nextReady === this.#ready.length) this.ready();
     this.#starting = false;
     this.#claimIfNeeded();
     this.#watchReady();
@@ -176,7 +176,7 @@ export class Claimer {
       this.#iterationStart = now;
       setImmediate(() => {
         this.#iterationStart = null;
-        if (this.#head < this.#ready.length) this.fill();
+        if (this.#nextReady < this.#ready.length) this.startAndClaim();
       });
     }
     return now - this.#iterationStart > MAX_START_MS;
@@ -188,7 +188,7 @@ export class Claimer {
     const claiming = this.#engine.store.claim(this.#request(limit)).then((claim) => {
       this.#receive(claim, sentAt);
       // If the worker was stopped meanwhile, stop() releases them.
-      if (!this.#stopped) this.fill();
+      if (!this.#stopped) this.startAndClaim();
       return claim.jobs.length;
     });
     const ended = claiming.then(
@@ -215,7 +215,7 @@ export class Claimer {
       this.#expected += limit;
       const claiming = this.#claim(limit).finally(() => {
         this.#claims.delete(claiming);
-        if (this.#active) this.fill();
+        if (this.#active) this.startAndClaim();
       });
       this.#claims.add(claiming);
     };
@@ -226,17 +226,18 @@ export class Claimer {
   /** How many jobs to claim now; 0 if a claim is not worthwhile. */
   #claimLimit(): number {
     const { settler } = this.#engine;
-    if (!this.#active || this.#drained || !settler.healthy || settler.size > MAX_UNSETTLED) return 0;
+    if (!this.#active || this.#isShortOfJobs || !settler.healthy || settler.size > MAX_UNSETTLED) return 0;
     const free = this.#settings.concurrency - this.#runner.running();
-    const coming = this.#ready.length - this.#head + this.#expected;
-    const ahead = Math.max(this.#extra, this.#prefetch.target(this.#settings.concurrency));
+    const readyOrExpected = this.#ready.length - this.#nextReady + this.#expected;
+    const prefetchCount = Math.max(this.#extra, this.#prefetch.target(this.#settings.concurrency));
     // With fast handlers two claims may be in flight: the store then works on the second while the first returns.
-    const needed = (this.#inFlight === 0 && free > coming) || (ahead > 0 && coming <= ahead / 2);
-    return needed && this.#inFlight < 2 ? Math.min(LIMITS.batchJobs, free + ahead - coming) : 0;
+    const needed =
+      (this.#inFlight === 0 && free > readyOrExpected) || (prefetchCount > 0 && readyOrExpected <= prefetchCount / 2);
+    return needed && this.#inFlight < 2 ? Math.min(LIMITS.batchJobs, free + prefetchCount - readyOrExpected) : 0;
   }
 
   async #claim(limit: number): Promise<void> {
-    const wakes = this.#wakes;
+    const wakes = this.#wakeCount;
     // When the wall clock jumps forward, this worker's leases look expired to the store. It extends them before it claims.
     if (this.#clockJumpedForward()) await this.#runner.extendLeases();
     const sentAt = this.#engine.clock.monotonic();
@@ -249,13 +250,13 @@ export class Claimer {
       this.#failures = 0;
       this.#receive(claim, sentAt);
       this.#emptyClaims = claim.jobs.length === 0 ? this.#emptyClaims + 1 : 0;
-      if (isShort(claim, limit) && this.#wakes === wakes) this.#drained = true;
+      if (isShort(claim, limit) && this.#wakeCount === wakes) this.#isShortOfJobs = true;
       if (claim.nextDueAt !== null) this.#wakeIn(Math.max(1, claim.nextDueAt - claim.at));
       // Before the handlers run, so that the store works on the next claim meanwhile.
       this.#claimIfNeeded();
     } catch (error) {
       if (this.#failures++ === 0) this.#engine.events.emit("outage", { doing: "claim", error });
-      this.#drained = true;
+      this.#isShortOfJobs = true;
       this.#wakeIn(Math.min(this.#settings.pollMs, 50 * 2 ** Math.min(this.#failures, 10)));
     }
   }
@@ -288,17 +289,17 @@ export class Claimer {
 
   /** Releases prefetched jobs if handlers turn out to be slow: other workers may have free capacity for them. */
   #watchReady(): void {
-    const hasReady = this.#active && this.#ready.length > this.#head;
+    const hasReady = this.#active && this.#ready.length > this.#nextReady;
     if (!hasReady) {
       this.#readyTimer?.cancel();
       this.#readyTimer = null;
       return;
     }
-    const first = this.#ready[this.#head];
+    const first = this.#ready[this.#nextReady];
     this.#readyTimer ??= this.#engine.clock.after(MAX_READY_MS, () => {
       this.#readyTimer = null;
-      if (this.#ready[this.#head] === first && this.#active) {
-        this.#prefetch.ran(MAX_READY_MS);
+      if (this.#ready[this.#nextReady] === first && this.#active) {
+        this.#prefetch.recordDuration(MAX_READY_MS);
         this.#releaseReady();
       } else this.#watchReady();
     });

@@ -86,7 +86,7 @@ export class LeaseKeeper {
 
   /** Extends leases and registers the worker, so that other processes know which types it runs. */
   start(): void {
-    this.#engine.onScheduleDefined.add(this.#publishSchedules);
+    this.#engine.scheduleDefinedListeners.add(this.#publishSchedules);
     this.#extendAndBeat();
     this.extendPeriodically();
     // A worker counts as gone after 60 s without a heartbeat; a third of a longer lease would be too late.
@@ -104,7 +104,7 @@ export class LeaseKeeper {
 
   async stop(): Promise<void> {
     this.#stopped = true;
-    this.#engine.onScheduleDefined.delete(this.#publishSchedules);
+    this.#engine.scheduleDefinedListeners.delete(this.#publishSchedules);
     this.#schedulesTimer?.cancel();
     this.#extendTimer?.cancel();
     this.#busyTimer?.cancel();

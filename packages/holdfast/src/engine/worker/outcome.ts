@@ -71,7 +71,7 @@ export interface FailurePolicy {
   /** Applied to the fields that the error carries besides its message. */
   redact: Redactor;
   /** Called if the backoff function returns no valid delay. */
-  onBadBackoff: (error: unknown) => void;
+  onInvalidBackoff: (error: unknown) => void;
 }
 
 /** The attempt failed: the job waits for a retry, or is dead. */
@@ -87,13 +87,13 @@ export function failed(lease: LeasedJob, thrown: unknown, policy: FailurePolicy)
 }
 
 /** A backoff function or `RetryAfter` with an invalid delay must not cost the job its retry. */
-function retryDelay(attempt: number, thrown: unknown, { backoff, random, onBadBackoff }: FailurePolicy): number {
+function retryDelay(attempt: number, thrown: unknown, { backoff, random, onInvalidBackoff }: FailurePolicy): number {
   try {
     const requested = retryAfterOf(thrown);
     if (requested !== undefined) return durationMs(requested as Duration, "RetryAfter");
     return backoff(attempt, thrown, random);
   } catch (error) {
-    onBadBackoff(error);
+    onInvalidBackoff(error);
     return DEFAULTS.backoff.base;
   }
 }

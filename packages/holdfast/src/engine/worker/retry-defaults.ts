@@ -6,18 +6,18 @@ export interface RetryDefaults {
   readonly maxAttempts: number;
   readonly backoff: Backoff;
   /** The job type, with these defaults for what it does not set. */
-  fill(type: JobType): JobType;
+  applyTo(type: JobType): JobType;
 }
 
 /** Checks the client's `retry` option. */
 export function readRetryDefaults(options: RetryOptions | undefined): RetryDefaults {
   const own = readRetry(options);
-  if (options === undefined) return { ...own, fill: (type) => type };
+  if (options === undefined) return { ...own, applyTo: (type) => type };
   const defaults = { ...options };
   const filled = new WeakMap<JobType, JobType>();
   return {
     ...own,
-    fill(type) {
+    applyTo(type) {
       const known = filled.get(type);
       if (known !== undefined) return known;
       // Not made by job(), or by an older version of it: it has no `retry` to merge with.

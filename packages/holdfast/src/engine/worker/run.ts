@@ -8,7 +8,7 @@ import type { Note, Outcome } from "../../store.js";
 import { completeInTransaction } from "./completion.js";
 import { inTransaction } from "../enqueue/in-transaction.js";
 import { readSlot } from "../client/job-view.js";
-import { leaseEvent, waitOf, type EngineContext, type HeldLease } from "../context.js";
+import { leaseEvent, queueWaitMs, type EngineContext, type HeldLease } from "../context.js";
 import { redactedInput } from "../events/reports.js";
 import type { ContextSource } from "./run-context.js";
 import type { HandlerTrace, Traces } from "../events/telemetry.js";
@@ -45,7 +45,7 @@ export class Run implements ContextSource {
     this.startedMonotonic = engine.clock.monotonic();
     this.timeoutAt = this.startedMonotonic + type.timeoutMs;
     lease.startedAt = engine.clock.now();
-    lease.readyMs = Math.max(0, this.startedMonotonic - lease.claimedMonotonic);
+    lease.startDelayMs = Math.max(0, this.startedMonotonic - lease.claimedMonotonic);
     if (engine.traces !== null) lease.trace = this.#traced(engine.traces);
   }
 
@@ -55,7 +55,7 @@ export class Run implements ContextSource {
     // A copy without the input, which is not redacted.
     const job = { id, type, queue, priority, user, attempt, maxAttempts, fence, tags, schedule };
     const input = (): unknown => redactedInput(this.#engine.redact, held.input);
-    return traces.run({ job, worker, waitMs: waitOf(this.lease), input }, held.trace);
+    return traces.run({ job, worker, waitMs: queueWaitMs(this.lease), input }, held.trace);
   }
 
   get id(): string {

@@ -34,7 +34,7 @@ export class Settler {
   /** Outcomes that wait for another transaction to release their row. */
   readonly #busy = new Set<Unsettled>();
   readonly #inFlight = new Set<readonly Unsettled[]>();
-  #scheduled = false;
+  #isFlushScheduled = false;
   #withNextBatch: (() => void)[] = [];
   #retryMs = 0;
   #retryTimer: Timer | null = null;
@@ -97,8 +97,8 @@ export class Settler {
    * transaction. Returns false if no batch is about to be sent.
    */
   callWithNextBatch(call: () => void): boolean {
-    if (this.#scheduled) this.#withNextBatch.push(call);
-    return this.#scheduled;
+    if (this.#isFlushScheduled) this.#withNextBatch.push(call);
+    return this.#isFlushScheduled;
   }
 
   #setRetention(outcome: Outcome): void {
@@ -116,10 +116,10 @@ export class Settler {
   }
 
   #schedule(): void {
-    if (this.#scheduled || this.#inFlight.size >= MAX_BATCHES_IN_FLIGHT || this.#retryMs > 0) return;
-    this.#scheduled = true;
+    if (this.#isFlushScheduled || this.#inFlight.size >= MAX_BATCHES_IN_FLIGHT || this.#retryMs > 0) return;
+    this.#isFlushScheduled = true;
     setImmediate(() => {
-      this.#scheduled = false;
+      this.#isFlushScheduled = false;
       const written = this.#flush();
       for (const call of this.#withNextBatch.splice(0)) call();
       void written;

@@ -433,14 +433,14 @@ export class JobWorker implements Worker {
     this.#runs.delete(run);
     this.#unwrittenStarts.delete(run);
     const ranMs = this.#engine.clock.monotonic() - run.startedMonotonic;
-    this.#claimer.ran(ranMs);
+    this.#claimer.recordDuration(ranMs);
     if (run.lease.trace !== null) run.lease.trace.ranMs = ranMs;
     if (outcome === null) publishLost(this.#engine, run.lease);
     // Already settled by the handler's own transaction.
     else if (outcome === run.completion) publishOutcome(this.#engine, run.lease, outcome, "applied");
     else this.#settle(run.lease, outcome);
     this.#notifyChange();
-    this.#claimer.fill();
+    this.#claimer.startAndClaim();
   }
 
   #settle(lease: HeldLease, outcome: Outcome): void {

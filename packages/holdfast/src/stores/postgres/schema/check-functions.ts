@@ -1,5 +1,5 @@
 import { LAST_INSTANT_MS, LIMITS } from "../../../defaults.js";
-import { IN_PERIOD, OF_USER } from "../../../job/unique-key.js";
+import { PERIOD_SEPARATOR, USER_SEPARATOR } from "../../../job/unique-key.js";
 import { BATCH, placeholderOf } from "./insert-functions.js";
 import type { SchemaSettings } from "./schema.js";
 
@@ -28,7 +28,7 @@ export function holdsNul(json: string): string {
  */
 export function checkFunctions({ schema: s }: SchemaSettings): string {
   const $ = placeholderOf;
-  const [ofUser, inPeriod] = [OF_USER, IN_PERIOD].map((sign) => `pg_catalog.chr(${sign.charCodeAt(0)})`);
+  const [ofUser, inPeriod] = [USER_SEPARATOR, PERIOD_SEPARATOR].map((sign) => `pg_catalog.chr(${sign.charCodeAt(0)})`);
   const refuse = (message: string): string => `RAISE EXCEPTION '${message}' USING ERRCODE = '22023';`;
   const outside = (column: string, min: number, max: number): string =>
     `(${min} > ANY (${column}) OR ${max} < ANY (${column}))`;

@@ -1,5 +1,5 @@
 import { DEFAULTS, LAST_INSTANT_MS, LIMITS } from "../../../defaults.js";
-import { OF_USER } from "../../../job/unique-key.js";
+import { USER_SEPARATOR } from "../../../job/unique-key.js";
 import { checkFunctions, checkSignatures, CONTROLS, holdsNul } from "./check-functions.js";
 import { insertFunctions, insertSignatures } from "./insert-functions.js";
 import { insertTexts, refuseFinished } from "../jobs/insert-sql.js";
@@ -151,7 +151,7 @@ ${checks(s)}
   the_id := coalesce(the_id, pg_catalog.encode(pg_catalog.set_bit(pg_catalog.set_bit(overlay(pg_catalog.uuid_send(pg_catalog.gen_random_uuid())
     PLACING substring(pg_catalog.int8send(the_now) FROM 3) FROM 1 FOR 6), 52, 1), 53, 1), 'hex')::uuid);
   the_key := CASE WHEN enqueue.user_id IS NULL THEN enqueue.unique_key
-    ELSE enqueue.user_id::text || pg_catalog.chr(${OF_USER.charCodeAt(0)}) || enqueue.unique_key END;
+    ELSE enqueue.user_id::text || pg_catalog.chr(${USER_SEPARATOR.charCodeAt(0)}) || enqueue.unique_key END;
   SELECT pg_catalog.array_to_json(pg_catalog.array_agg(d.tag ORDER BY d.ordinal))::text FROM (
     SELECT g.tag, pg_catalog.min(g.ordinal) AS ordinal FROM pg_catalog.unnest(enqueue.tags) WITH ORDINALITY AS g (tag, ordinal) GROUP BY g.tag) d INTO the_tags;
 ${lane(settings)}

@@ -1,4 +1,4 @@
-import { IN_PERIOD, OF_USER } from "../../../job/unique-key.js";
+import { PERIOD_SEPARATOR, USER_SEPARATOR } from "../../../job/unique-key.js";
 import type { SchemaSettings } from "./schema.js";
 
 /** The views of a current schema. Neither stores anything; both show live and finished jobs. */
@@ -24,7 +24,7 @@ SELECT j.id, j.user_id, j.type, j.queue, j.state AS status,
  * its members.
  */
 export function jobsView({ schema: s }: SchemaSettings): string {
-  const key = `pg_catalog.split_part(pg_catalog.substr(j.key, pg_catalog.strpos(j.key, ${character(OF_USER)}) + 1), ${character(IN_PERIOD)}, 1)`;
+  const key = `pg_catalog.split_part(pg_catalog.substr(j.key, pg_catalog.strpos(j.key, ${character(USER_SEPARATOR)}) + 1), ${character(PERIOD_SEPARATOR)}, 1)`;
   const columns = (own: OwnColumns): string => `
 SELECT j.id, j.type, j.queue, j.state, j.priority::integer AS priority, j.user_id,
   ${input(s)} AS input, ${own.output} AS output,
