@@ -37,18 +37,18 @@ export function redactor(paths: readonly string[]): Redactor {
 }
 
 /** The initial state of a state machine that matches the paths: call `step` for each key on the way to a value. */
-export function redactionOf(paths: readonly string[]): State {
+export function redactionOf(paths: readonly string[]): MatcherState {
   const program = readPaths(paths).flatMap((pattern): Segment[] => [...pattern, "end"]);
   return new States(program).start;
 }
 
 /** A state of the path matcher: the positions in the paths that match a value. */
-export interface State {
+export interface MatcherState {
   readonly positions: readonly number[];
   /** A path ends here, so the value is redacted. */
   readonly hidden: boolean;
   /** The state of the value under `key`. */
-  step(key: string): State;
+  step(key: string): MatcherState;
 }
 
 /**
@@ -56,10 +56,10 @@ export interface State {
  * table lookup, however many paths there are.
  */
 class States {
-  readonly start: State;
+  readonly start: MatcherState;
   readonly #program: readonly Segment[];
   readonly #names: ReadonlySet<string>;
-  readonly #known = new Map<string, State>();
+  readonly #known = new Map<string, MatcherState>();
 
   constructor(program: readonly Segment[]) {
     this.#program = program;
@@ -70,15 +70,15 @@ class States {
     this.start = this.#state(starts);
   }
 
-  #state(from: readonly number[]): State {
+  #state(from: readonly number[]): MatcherState {
     const positions = [...new Set(from.flatMap((position) => this.#reach(position)))].toSorted((a, b) => a - b);
     const label = positions.join(" ");
     return this.#known.get(label) ?? this.#make(label, positions);
   }
 
-  #make(label: string, positions: readonly number[]): State {
-    const next = new Map<string | null, State>();
-    const state: State = {
+  #make(label: string, positions: readonly number[]): MatcherState {
+    const next = new Map<string | null, MatcherState>();
+    const state: MatcherState = {
       positions,
       hidden: positions.some((position) => this.#program[position] === "end"),
       step: (key) => {
@@ -107,7 +107,7 @@ class States {
   }
 }
 
-function hide(value: unknown, state: State, depth: number, left: { values: number }): unknown {
+function hide(value: unknown, state: MatcherState, depth: number, left: { values: number }): unknown {
   if (state.positions.length === 0) return value;
   if (state.hidden || depth > MAX_DEPTH || --left.values < 0) return REDACTED;
   if (typeof value !== "object" || value === null) return value;

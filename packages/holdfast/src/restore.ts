@@ -1,7 +1,7 @@
 import { LIMITS } from "./defaults.js";
 import { InvalidOptionError, PayloadTooLargeError } from "./errors.js";
 import { jsonBytes, NotJson, pathText, toJson } from "./job/json.js";
-import { REDACTED, redactionOf, redactor, type State } from "./redact.js";
+import { REDACTED, redactionOf, redactor, type MatcherState } from "./redact.js";
 
 /**
  * Restores redacted values: returns `sent` with each placeholder at a redacted path replaced by the stored value. Throws
@@ -64,7 +64,7 @@ function refuseNotJson(part: string, value: unknown): string {
 }
 
 /** Collects the arrays and objects that contain a placeholder. */
-function mark(sent: unknown, state: State, depth: number, marked: Set<unknown>): boolean {
+function mark(sent: unknown, state: MatcherState, depth: number, marked: Set<unknown>): boolean {
   if (state.positions.length === 0 || depth > MAX_DEPTH) return false;
   if (state.hidden) return sent === REDACTED;
   if (typeof sent !== "object" || sent === null) return false;
@@ -82,7 +82,7 @@ function mark(sent: unknown, state: State, depth: number, marked: Set<unknown>):
 interface Position {
   stored: unknown;
   shown: unknown;
-  state: State;
+  state: MatcherState;
   path: readonly string[];
 }
 

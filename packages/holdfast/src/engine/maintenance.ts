@@ -134,15 +134,15 @@ export class Maintenance {
 
   /** Returns how many. */
   async reapExpiredLeases(): Promise<number> {
-    return this.#settleUnrun((limit) => this.#engine.store.reapExpiredLeases(limit), STALE_ERROR);
+    return this.#endInChunks((limit) => this.#engine.store.reapExpiredLeases(limit), STALE_ERROR);
   }
 
   /** Returns how many. */
   async expireOverdue(): Promise<number> {
-    return this.#settleUnrun((limit) => this.#engine.store.expireOverdue(limit), EXPIRED_ERROR);
+    return this.#endInChunks((limit) => this.#engine.store.expireOverdue(limit), EXPIRED_ERROR);
   }
 
-  async #settleUnrun(step: (limit: number) => Promise<ReapedJob[]>, error: ErrorEvent): Promise<number> {
+  async #endInChunks(step: (limit: number) => Promise<ReapedJob[]>, error: ErrorEvent): Promise<number> {
     const { chunk } = DEFAULTS.maintenance;
     let total = 0;
     for (;;) {
@@ -217,7 +217,7 @@ export class Maintenance {
   }
 
   #schedule(duty: Duty): void {
-    const due = (): void => {
+    const onTimer = (): void => {
       this.#timers = this.#timers.filter((known) => known !== timer);
       const running = this.#runIfAcquired(duty).finally(() => {
         this.#running.delete(running);
@@ -227,7 +227,7 @@ export class Maintenance {
     };
     // With jitter: otherwise processes that started together would ask the store at the same moment forever.
     const delayMs = duty.everyMs * (0.9 + 0.2 * this.#engine.random());
-    const timer = this.#engine.clock.after(delayMs, due, { background: true });
+    const timer = this.#engine.clock.after(delayMs, onTimer, { background: true });
     this.#timers.push(timer);
   }
 

@@ -46,6 +46,6 @@ export function outcomeOf(lease: LeasedJob, draft: OutcomeDraft, now: number): O
     case "triage":
       return rejectUnrun(lease, now) ?? completed(known, "{}");
     case "no-handler":
-      return deferUnknownType(known, now, { deadNow: false, hasLiveHandler: true });
+      return deferUnknownType(known, now, { deadLetterNow: false, hasRecentHandler: true });
   }
 }

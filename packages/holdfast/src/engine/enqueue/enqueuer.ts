@@ -79,6 +79,6 @@ export class Enqueuer {
   ): Promise<Result> {
     const { traces } = this.#engine;
     if (traces === null) return write(null);
-    return traces.around({ type, queue: String(options.queue ?? queue), many }, write);
+    return traces.traceEnqueue({ type, queue: String(options.queue ?? queue), many }, write);
   }
 }

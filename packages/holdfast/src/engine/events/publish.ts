@@ -4,14 +4,14 @@ import type { ReapedJob, Outcome, SettleResult } from "../../store.js";
 import type { ErrorEvent, JobEvent } from "./events.js";
 import { leaseEvent, queueWaitMs, type EngineContext, type HeldLease } from "../context.js";
 import { NO_HANDLER } from "../worker/outcome.js";
-import { unthrown } from "./reports.js";
+import { errorWithoutStack } from "./reports.js";
 
 /**
  * Publishes what the store has confirmed: to event listeners, the log, telemetry and the error reporter.
  */
 
 // The message of the error alone reads as if the handler had taken too long.
-const VANISHED = `${STALE_ERROR.message}: its lease expired, because its worker crashed or could not reach the store`;
+const LEASE_EXPIRED_WARNING = `${STALE_ERROR.message}: its lease expired, because its worker crashed or could not reach the store`;
 const STUCK = "a handler ignored its abort signal and was abandoned; it may still be running";
 
 /** A job was claimed. Logged only if its previous lease had expired. */
@@ -20,7 +20,7 @@ export function publishClaim({ events, logger }: EngineContext, lease: HeldLease
   if (events.hasListeners("claimed")) events.emit("claimed", leaseEvent(lease));
   if (!isLeased(previous.state)) return;
   events.emit("recovered", { id, type, queue, to: "claimed" });
-  logger.warn({ job: id, type, attempt }, VANISHED);
+  logger.warn({ job: id, type, attempt }, LEASE_EXPIRED_WARNING);
 }
 
 /** The store has recorded that the handler started. */
@@ -102,7 +102,7 @@ export function publishReaped(engine: EngineContext, job: ReapedJob, error: Erro
   const { events, logger } = engine;
   if (error.code === STALE_ERROR.code) {
     events.emit("recovered", { ...jobEvent(job), to: job.to });
-    logger.warn({ job: job.id, type: job.type, to: job.to }, VANISHED);
+    logger.warn({ job: job.id, type: job.type, to: job.to }, LEASE_EXPIRED_WARNING);
   }
   if (job.to === "dead") {
     publishDead(engine, job, error, null);
@@ -145,26 +145,26 @@ export function publishStuck(
   logger.error({ job: lease.job.id, type: lease.job.type, reason: reason?.code }, STUCK);
   // The attempt fails for the same reason: it is not reported a second time.
   lease.reported = true;
-  const error = unthrown({ message: STUCK, code: "HANDLER_STUCK" }, reason ?? undefined);
+  const error = errorWithoutStack({ message: STUCK, code: "HANDLER_STUCK" }, reason ?? undefined);
   reports?.report(lease.job, { kind: "stuck", error, final: outcome?.to === "dead", worker: lease.worker });
 }
 
 function report({ reports }: EngineContext, lease: HeldLease, outcome: Outcome, final: boolean): void {
   const { code } = errorOf(outcome);
   if (reports === null || lease.reported || code === EXPIRED_ERROR.code) return;
-  const unthrownKind = code === NO_HANDLER ? "no-handler" : "given-up";
-  const kind = lease.thrown === null ? unthrownKind : "attempt";
+  const kindWithoutError = code === NO_HANDLER ? "no-handler" : "given-up";
+  const kind = lease.thrown === null ? kindWithoutError : "attempt";
   reports.report(lease.job, { kind, error: failureOf(lease, outcome), final, worker: lease.worker });
 }
 
 /** Maintenance only has the job's id and type; the report needs the whole record. */
 function reportReaped({ reports, store }: EngineContext, { id }: ReapedJob, error: ErrorEvent): void {
-  const failure = { kind: "given-up", error: unthrown(error), final: true, worker: null } as const;
+  const failure = { kind: "given-up", error: errorWithoutStack(error), final: true, worker: null } as const;
   reports?.reportStored(() => store.get(id), failure);
 }
 
 function failureOf(lease: HeldLease, outcome: Outcome): unknown {
-  return lease.thrown === null ? unthrown(errorOf(outcome)) : lease.thrown.error;
+  return lease.thrown === null ? errorWithoutStack(errorOf(outcome)) : lease.thrown.error;
 }
 
 function jobEvent({ id, type, queue }: JobEvent): JobEvent {

@@ -117,7 +117,10 @@ export function redactedInput(redact: Redactor, stored: string): unknown {
 }
 
 /** An error for failures that were not thrown. It has no stack, which would only show the engine. */
-export function unthrown({ message, code }: { message: string; code: string | null }, cause?: unknown): HoldfastError {
+export function errorWithoutStack(
+  { message, code }: { message: string; code: string | null },
+  cause?: unknown,
+): HoldfastError {
   const error = new HoldfastError(code ?? "DEAD", message, cause === undefined ? undefined : { cause });
   error.stack = `${error.name}: ${message}`;
   return error;

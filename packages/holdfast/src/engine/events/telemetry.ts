@@ -101,7 +101,7 @@ export class Traces {
   }
 
   /** Traces an enqueue call. A synchronous error is thrown synchronously: a caller's transaction must roll back on it. */
-  around<Result extends { id: string; duplicate: boolean } | readonly unknown[]>(
+  traceEnqueue<Result extends { id: string; duplicate: boolean } | readonly unknown[]>(
     call: EnqueueCall,
     write: (call: TracedCall) => Promise<Result>,
   ): Promise<Result> {

@@ -17,7 +17,7 @@ export function planFiring(schedule: StoredSchedule, at: number): Firing {
   const base = { name, version, newVersion: newId(at), lastSlot, slots: [] };
   // Slots up to the last one are done, even if the clock was set back since.
   if (nextRunAt === null || (lastSlot !== null && nextRunAt <= lastSlot)) {
-    return { ...base, nextRunAt: nextRunOf(timing, at, lastSlot) };
+    return { ...base, nextRunAt: nextSlotFrom(timing, at, lastSlot) };
   }
   // The stored time may no longer be a slot: the rules of a time zone can change.
   const first = nextSlot(timing, nextRunAt - 1) ?? NEVER;
@@ -50,7 +50,7 @@ function readCatchUp({ catchUp, overlap }: StoredSchedule): CatchUp {
 }
 
 /** The next slot of a schedule that is created or enabled now. */
-export function nextRunOf(timing: Timing, now: number, lastSlot: number | null): number {
+export function nextSlotFrom(timing: Timing, now: number, lastSlot: number | null): number {
   return nextSlot(timing, Math.max(now, lastSlot ?? now)) ?? NEVER;
 }
 

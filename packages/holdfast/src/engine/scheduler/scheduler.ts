@@ -8,7 +8,7 @@ import { batchesOf } from "../batch.js";
 import type { EngineContext } from "../context.js";
 import { BUSY, retryWhileBusy } from "../retry-busy.js";
 import { planFiring } from "./plan-firing.js";
-import { BackoffMap } from "./backoff-map.js";
+import { SkippedVersions } from "./skipped-versions.js";
 
 // Schedules read in one call, and how long they are planned before the event loop runs other work.
 const BATCH = 100;
@@ -56,15 +56,15 @@ export class Scheduler {
   #reportAt = 0;
   readonly #reported = new Set<string>();
   /** Schedules that this process cannot read. */
-  readonly #unreadable: BackoffMap;
-  /** Schedules that another transaction held when they were tried. */
-  readonly #held: BackoffMap;
+  readonly #unreadable: SkippedVersions;
+  /** Schedules whose row another transaction had locked when they were tried. */
+  readonly #locked: SkippedVersions;
 
   constructor(engine: EngineContext, tickMs: number) {
     this.#engine = engine;
     this.#tickMs = tickMs;
-    this.#unreadable = new BackoffMap(engine.clock);
-    this.#held = new BackoffMap(engine.clock);
+    this.#unreadable = new SkippedVersions(engine.clock);
+    this.#locked = new SkippedVersions(engine.clock);
   }
 
   start(): void {
@@ -94,8 +94,8 @@ export class Scheduler {
   async fireDue(): Promise<number> {
     let enqueued = 0;
     for (let attempt = 1; ; attempt++) {
-      // An explicit call tries schedules that were held, without waiting for their backoff.
-      this.#held.clear();
+      // An explicit call tries locked schedules again, without waiting for their backoff.
+      this.#locked.clear();
       const poll = await this.#fireBatches(() => true);
       enqueued += poll.enqueued;
       if (!(poll.contended || poll.busy) || attempt === MAX_FIRE_ATTEMPTS) return enqueued;
@@ -195,10 +195,10 @@ export class Scheduler {
   async #fireBatches(shouldContinue: () => boolean): Promise<PollResult> {
     const { store, logger } = this.#engine;
     let enqueued = 0;
-    // Versions that other transactions hold. They are not tried twice, so that they do not block the schedules behind them.
+    // Versions that other transactions have locked. They are not tried twice, so that they do not block the schedules behind them.
     const busy = new Set<string>();
-    const isOpen = ({ version }: StoredSchedule): boolean =>
-      !(busy.has(version) || this.#held.has(version) || this.#unreadable.has(version));
+    const isNotSkipped = ({ version }: StoredSchedule): boolean =>
+      !(busy.has(version) || this.#locked.has(version) || this.#unreadable.has(version));
     const result = (nextInMs: number, contended = false): PollResult => ({
       enqueued,
       nextInMs,
@@ -209,22 +209,22 @@ export class Scheduler {
     let startedAt = Number.POSITIVE_INFINITY;
     try {
       for (;;) {
-        const skipped = busy.size + this.#held.count().versions + this.#unreadable.count().versions;
+        const skipped = busy.size + this.#locked.count().versions + this.#unreadable.count().versions;
         const { at, schedules, nextRunAt } = await store.dueSchedules(BATCH + skipped);
         startedAt = Math.min(startedAt, at);
         // By the store's clock: if ours is ahead, it would make us poll again immediately, in a busy loop.
-        const nextInMs = Math.min(nextRunAt === null ? this.#tickMs : nextRunAt - at, this.#held.count().nextInMs);
-        const due = schedules.filter(isOpen);
-        const open = due.filter((schedule) => (schedule.nextRunAt ?? 0) <= startedAt);
-        if (!shouldContinue() || due.length === 0) return result(nextInMs);
-        if (open.length === 0) return result(1);
+        const nextInMs = Math.min(nextRunAt === null ? this.#tickMs : nextRunAt - at, this.#locked.count().nextInMs);
+        const notSkipped = schedules.filter(isNotSkipped);
+        const due = notSkipped.filter((schedule) => (schedule.nextRunAt ?? 0) <= startedAt);
+        if (!shouldContinue() || notSkipped.length === 0) return result(nextInMs);
+        if (due.length === 0) return result(1);
         let fired = 0;
-        const planned = this.#plan(open, at);
+        const planned = this.#plan(due, at);
         for (const part of batchesOf(planned, inputBytes, slotCount)) {
           for (const [{ schedule, firing }, outcome] of await this.#send(part)) {
             if (outcome.status === "busy") {
               busy.add(schedule.version);
-              this.#held.skip(schedule.version, RETRY_MS, MAX_RETRY_MS);
+              this.#locked.skip(schedule.version, RETRY_MS, MAX_RETRY_MS);
             }
             if (outcome.status !== "fired") continue;
             fired++;
@@ -234,8 +234,8 @@ export class Scheduler {
         }
         // A store in memory responds without leaving the event loop: this lets timers and sockets run.
         await new Promise((resolve) => setImmediate(resolve));
-        const tried = planned.length === 0 ? open : planned.map(({ schedule }) => schedule);
-        if (fired === 0 && tried.some(isOpen)) return result(nextInMs, true);
+        const tried = planned.length === 0 ? due : planned.map(({ schedule }) => schedule);
+        if (fired === 0 && tried.some(isNotSkipped)) return result(nextInMs, true);
       }
     } finally {
       // In one line: after a long downtime there may be thousands.
@@ -297,8 +297,9 @@ export class Scheduler {
   }
 
   /**
-   * Reports schedules that no worker with a heartbeat in the last 10 minutes defines. They are never deleted: the deployment
-   * may have been rolled back only for a while.
+   * Reports schedules that no worker defines. Only workers that have stopped, or had no heartbeat for 10 minutes, are left out.
+   * Not `isLive`: a worker that is silent for a minute may only be slow, and each schedule is reported once. The schedules are
+   * never deleted: the deployment may have been rolled back only for a while.
    */
   async #reportUndefined(): Promise<void> {
     const { store, clock, events, logger, definedSchedules } = this.#engine;

@@ -8,7 +8,7 @@ import { NEVER, nextSlot, type CatchUp, type Timing } from "../../schedule/slots
 import type { ScheduleFilter, ScheduleRecord, SlotReason, StoredSchedule } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import type { EnqueueResult } from "../enqueue/enqueue-result.js";
-import { nextRunOf, planRunNow } from "./plan-firing.js";
+import { nextSlotFrom, planRunNow } from "./plan-firing.js";
 import { parseStored } from "../client/job-view.js";
 import { changedOptions, changesOf, codeOf, differences, packChanges, packCode } from "./schedule-changes.js";
 import type { Definition, NamedScheduleOptions } from "./schedule-definition.js";
@@ -121,20 +121,20 @@ export class Schedules {
 
   async #define(name: string, options: ScheduleOptions<unknown>): Promise<Schedule> {
     const engine = this.#requireOpen();
-    const known = readScheduleName(name);
+    const validName = readScheduleName(name);
     if (typeof (options as { job?: unknown } | undefined)?.job === "string") {
       throw new InvalidOptionError("job", "is not a job type; pass what job({ … }) returned");
     }
     const definition = await readDefinition(options, engine, engine.clock.now());
-    if (!engine.definedSchedules.has(known)) {
-      engine.definedSchedules.add(known);
+    if (!engine.definedSchedules.has(validName)) {
+      engine.definedSchedules.add(validName);
       for (const call of engine.scheduleDefinedListeners) call();
     }
     if (engine.types.size > 0 && !engine.types.has(definition.type)) {
       const { type } = definition;
-      engine.logger.warn({ schedule: known, type }, "this schedule's job is not among holdfast({ jobs }) here");
+      engine.logger.warn({ schedule: validName, type }, "this schedule's job is not among holdfast({ jobs }) here");
     }
-    const schedule = await this.#write(known, (stored) => {
+    const schedule = await this.#write(validName, (stored) => {
       if (stored === null) return { definition, code: definition, changes: {} };
       const before = definitionOf(stored);
       // A schedule created at run time keeps its settings: those that differ from the code count as changes.
@@ -144,7 +144,7 @@ export class Schedules {
       const error = problemOf(effective, engine.clock.now());
       if (error !== null) {
         const problem = error.message;
-        engine.logger.warn({ schedule: known, problem }, "with its run-time changes this schedule cannot run");
+        engine.logger.warn({ schedule: validName, problem }, "with its run-time changes this schedule cannot run");
       }
       return { definition: effective, code: definition, changes };
     });
@@ -152,7 +152,7 @@ export class Schedules {
     if (schedule.changed.length > 0) {
       const changed = schedule.changed.join(", ");
       engine.logger.warn(
-        { schedule: known, changed },
+        { schedule: validName, changed },
         "run-time changes override the code; hf.schedules.reset(name) undoes them",
       );
     }
@@ -163,12 +163,12 @@ export class Schedules {
   create<Input>(name: string, options: ScheduleOptions<Input> | NamedScheduleOptions): Promise<Schedule>;
   async create(name: string, options: ScheduleOptions<unknown> | NamedScheduleOptions): Promise<Schedule> {
     const engine = this.#requireOpen();
-    const known = readScheduleName(name);
+    const validName = readScheduleName(name);
     const definition = await readDefinition(options, engine, engine.clock.now());
     const ended = noSlotLeft(definition, engine.clock.now());
     if (ended !== null) throw ended;
-    return this.#write(known, (stored) => {
-      if (stored !== null) throw new ScheduleExistsError(known);
+    return this.#write(validName, (stored) => {
+      if (stored !== null) throw new ScheduleExistsError(validName);
       return { definition, code: null, changes: {} };
     });
   }
@@ -193,9 +193,9 @@ export class Schedules {
 
   async #updateBy(name: string, decide: DecideChanges): Promise<Schedule> {
     const engine = this.#requireOpen();
-    const known = readScheduleName(name);
-    return this.#write(known, async (stored) => {
-      if (stored === null) throw new ScheduleNotFoundError(known);
+    const validName = readScheduleName(name);
+    return this.#write(validName, async (stored) => {
+      if (stored === null) throw new ScheduleNotFoundError(validName);
       const before = definitionOf(stored);
       const set = await readChanges(decide(readSchedule(stored)), before, engine, engine.clock.now());
       const definition = { ...before, ...set };
@@ -217,11 +217,11 @@ export class Schedules {
   /** Reverts run-time changes to the definition in code. */
   async reset(name: string): Promise<Schedule> {
     this.#requireOpen();
-    const known = readScheduleName(name);
-    return this.#write(known, (stored) => {
-      if (stored === null) throw new ScheduleNotFoundError(known);
+    const validName = readScheduleName(name);
+    return this.#write(validName, (stored) => {
+      if (stored === null) throw new ScheduleNotFoundError(validName);
       const code = codeOf(stored);
-      if (code === null) throw new InvalidOptionError("name", `${show(known)} is not defined in code`);
+      if (code === null) throw new InvalidOptionError("name", `${show(validName)} is not defined in code`);
       return { definition: code, code, changes: {} };
     });
   }
@@ -229,9 +229,9 @@ export class Schedules {
   /** Deletes a schedule and its slot history; its jobs stay. False if it does not exist. */
   async remove(name: string): Promise<boolean> {
     const { store, definedSchedules } = this.#requireOpen();
-    const known = readScheduleName(name);
-    definedSchedules.delete(known);
-    return store.removeSchedule(known);
+    const validName = readScheduleName(name);
+    definedSchedules.delete(validName);
+    return store.removeSchedule(validName);
   }
 
   /** The next slots of a schedule, or of a timing without a schedule. */
@@ -244,9 +244,9 @@ export class Schedules {
     const { store, clock } = this.#requireOpen();
     const limit = readCount(count, "count", 1, LIMITS.preview);
     if (typeof target !== "string") return slotsFrom(readTiming(target, clock.now()), clock.now(), limit);
-    const known = readScheduleName(target);
-    const stored = await store.getSchedule(known);
-    if (stored === null) throw new ScheduleNotFoundError(known);
+    const validName = readScheduleName(target);
+    const stored = await store.getSchedule(validName);
+    if (stored === null) throw new ScheduleNotFoundError(validName);
     return slotsFrom(timingOf(stored), Math.max(clock.now(), stored.lastSlot ?? 0), limit);
   }
 
@@ -256,10 +256,10 @@ export class Schedules {
    */
   async runNow(name: string): Promise<EnqueueResult> {
     const engine = this.#requireOpen();
-    const known = readScheduleName(name);
+    const validName = readScheduleName(name);
     for (;;) {
-      const stored = await engine.store.getSchedule(known);
-      if (stored === null) throw new ScheduleNotFoundError(known);
+      const stored = await engine.store.getSchedule(validName);
+      if (stored === null) throw new ScheduleNotFoundError(validName);
       const firing = planRunNow(stored, engine.clock.now());
       const result = await this.#scheduler.fireNow(stored, firing);
       if (result.status !== "fired") continue;
@@ -371,7 +371,7 @@ function isRetimed(stored: StoredSchedule, definition: Definition): boolean {
 function nextRun(definition: Definition, stored: StoredSchedule | null, retimed: boolean, now: number): number | null {
   if (!definition.enabled) return null;
   if (stored?.enabled === true && !retimed) return stored.nextRunAt;
-  return nextRunOf(timingOf(definition), now, stored?.lastSlot ?? null);
+  return nextSlotFrom(timingOf(definition), now, stored?.lastSlot ?? null);
 }
 
 function isSame(record: ScheduleRecord, stored: StoredSchedule): boolean {

@@ -14,7 +14,7 @@ interface ClaimCall {
 
 interface ClaimHandlers {
   /** Continues a handler that already runs this job here, under the new lease. False if none does. */
-  adopt?(lease: HeldLease): boolean;
+  continueUnderNewLease?(lease: HeldLease): boolean;
   /** Settles a job that must not run: it is cancelled, expired, or has no attempt left. */
   reject(lease: HeldLease, outcome: Outcome): void;
 }
@@ -34,7 +34,7 @@ export function acceptClaim(
   for (const job of claim.jobs) {
     const lease = newHeldLease(job, worker, times);
     // After the wall clock jumped forward, a process can claim a job that it is still running. It must not run twice.
-    if (isLeased(job.previous.state) && handlers.adopt?.(lease) === true) continue;
+    if (isLeased(job.previous.state) && handlers.continueUnderNewLease?.(lease) === true) continue;
     publishClaim(engine, lease);
     const outcome = rejectUnrun(lease, claim.at);
     if (outcome === null) accepted.push(lease);

@@ -20,7 +20,7 @@ interface JobRunner {
   running(): number;
   start(lease: HeldLease): void;
   /** Continues a handler that already runs this job here, under the new lease. False if none does. */
-  adopt(lease: HeldLease): boolean;
+  continueUnderNewLease(lease: HeldLease): boolean;
   extendLeases(): Promise<void>;
 }
 
@@ -271,7 +271,7 @@ export class Claimer {
   #receive(claim: Claim, sentAt: number): void {
     const call = { worker: this.#worker, sentAt, leaseMs: this.#settings.leaseMs };
     const accepted = acceptClaim(this.#engine, claim, call, {
-      adopt: (lease) => this.#runner.adopt(lease),
+      continueUnderNewLease: (lease) => this.#runner.continueUnderNewLease(lease),
       reject: (lease, outcome) => this.#settle(lease, outcome),
     });
     for (const lease of accepted) this.#ready.push(lease);

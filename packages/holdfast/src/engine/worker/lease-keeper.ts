@@ -14,7 +14,7 @@ interface KeeperSettings {
 }
 
 /** What the keeper needs from its worker. */
-interface LeaseHolder {
+interface KeeperCallbacks {
   id: string;
   runs(): ReadonlySet<Run>;
   ready(): readonly HeldLease[];
@@ -25,7 +25,7 @@ interface LeaseHolder {
   abandon(run: Run): void;
 }
 
-// How long the list of live workers is cached. Reading it for every job of an unknown type would cost more than the jobs.
+// How long the list of workers is cached. Reading it for every job of an unknown type would cost more than the jobs.
 const WORKERS_CACHE_MS = 5_000;
 // Several schedules defined in a row are published in one heartbeat.
 const SCHEDULES_DELAY_MS = 50;
@@ -46,7 +46,7 @@ const CONFIRM_PAUSE = { minMs: 50, maxMs: 5_000 };
 export class LeaseKeeper {
   readonly #engine: EngineContext;
   readonly #settings: KeeperSettings;
-  readonly #holder: LeaseHolder;
+  readonly #callbacks: KeeperCallbacks;
   readonly #startedAt: number;
   #stopped = false;
 
@@ -74,32 +74,32 @@ export class LeaseKeeper {
   #confirmPauseMs = 0;
   #confirmNotBefore = Number.NEGATIVE_INFINITY;
 
-  /** Job types of all live workers, cached. */
-  #liveTypes: { at: number; types: Promise<Set<string> | null> } | null = null;
+  /** Job types of all workers with a recent heartbeat, cached. */
+  #recentTypes: { at: number; types: Promise<Set<string> | null> } | null = null;
 
-  constructor(engine: EngineContext, settings: KeeperSettings, holder: LeaseHolder) {
+  constructor(engine: EngineContext, settings: KeeperSettings, callbacks: KeeperCallbacks) {
     this.#engine = engine;
     this.#settings = settings;
-    this.#holder = holder;
+    this.#callbacks = callbacks;
     this.#startedAt = engine.clock.now();
   }
 
   /** Extends leases and registers the worker, so that other processes know which types it runs. */
   start(): void {
     this.#engine.scheduleDefinedListeners.add(this.#publishSchedules);
-    this.#extendAndBeat();
+    this.#extendAndHeartbeat();
     this.extendPeriodically();
     // A worker counts as gone after 60 s without a heartbeat; a third of a longer lease would be too late.
-    if (this.#settings.leaseMs > DEFAULTS.silentWorkerMs) this.#beatPeriodically();
+    if (this.#settings.leaseMs > DEFAULTS.silentWorkerMs) this.#heartbeatPeriodically();
   }
 
   /** Extends leases without registering the worker. It registers with the first extension. */
   extendPeriodically(): void {
-    const due = (): void => {
+    const onTimer = (): void => {
       this.extendPeriodically();
-      this.#extendAndBeat();
+      this.#extendAndHeartbeat();
     };
-    this.#extendTimer = this.#engine.clock.after(this.#settings.leaseMs / 3, due, { background: true });
+    this.#extendTimer = this.#engine.clock.after(this.#settings.leaseMs / 3, onTimer, { background: true });
   }
 
   async stop(): Promise<void> {
@@ -113,12 +113,14 @@ export class LeaseKeeper {
     this.#confirmTimer?.cancel();
     await Promise.all([this.#extending, this.#heartbeat, this.#confirming]);
     if (!this.#isRegistered) return;
-    await this.#engine.store.deregister(this.#holder.id).catch((error: unknown) => this.#report("deregister", error));
+    await this.#engine.store
+      .deregister(this.#callbacks.id)
+      .catch((error: unknown) => this.#emitOutage("deregister", error));
   }
 
   /** Extends every lease now, or waits for the extension in flight. */
   extendNow(): Promise<void> {
-    this.#extendAndBeat();
+    this.#extendAndHeartbeat();
     return this.#extending ?? Promise.resolve();
   }
 
@@ -139,11 +141,11 @@ export class LeaseKeeper {
       this.#confirming = this.#confirmHinted();
       return;
     }
-    const due = (): void => {
+    const onTimer = (): void => {
       this.#confirmTimer = null;
       this.#confirmSoon();
     };
-    this.#confirmTimer = this.#engine.clock.after(ms, due, { background: true });
+    this.#confirmTimer = this.#engine.clock.after(ms, onTimer, { background: true });
   }
 
   async #confirmHinted(): Promise<void> {
@@ -160,24 +162,25 @@ export class LeaseKeeper {
 
   /**
    * Whether a worker with a heartbeat in the last 10 minutes (`unknownTypeMs`) has a handler for the type, even if it has
-   * stopped since.
+   * stopped since. Not `isLive`: during a deployment the old workers stop before the new ones start, and jobs must not be
+   * dead-lettered in between.
    */
-  async hasLiveHandler(type: string): Promise<boolean> {
+  async hasRecentHandler(type: string): Promise<boolean> {
     const now = this.#engine.clock.monotonic();
-    if (this.#liveTypes === null || now - this.#liveTypes.at > WORKERS_CACHE_MS) {
-      this.#liveTypes = { at: now, types: this.#readLiveTypes() };
+    if (this.#recentTypes === null || now - this.#recentTypes.at > WORKERS_CACHE_MS) {
+      this.#recentTypes = { at: now, types: this.#readRecentTypes() };
     }
     // If the store cannot be read, the handler cannot be called missing.
-    return (await this.#liveTypes.types)?.has(type) ?? true;
+    return (await this.#recentTypes.types)?.has(type) ?? true;
   }
 
-  async #readLiveTypes(): Promise<Set<string> | null> {
+  async #readRecentTypes(): Promise<Set<string> | null> {
     try {
       const since = this.#engine.clock.now() - DEFAULTS.unknownTypeMs;
       const workers = await this.#engine.store.workers();
       return new Set(workers.filter((worker) => worker.seenAt >= since).flatMap((worker) => worker.types));
     } catch (error) {
-      this.#report("workers", error);
+      this.#emitOutage("workers", error);
       return null;
     }
   }
@@ -195,31 +198,31 @@ export class LeaseKeeper {
     this.#deadlineTimer = null;
     this.#deadlineAt = Number.POSITIVE_INFINITY;
     const now = this.#engine.clock.monotonic();
-    for (const run of this.#holder.runs()) {
+    for (const run of this.#callbacks.runs()) {
       if (run.nextDeadline <= now) {
-        if (run.reason !== null) this.#holder.abandon(run);
-        else if (run.lease.deadline <= now) this.#holder.lost(run);
-        else this.#holder.timedOut(run);
+        if (run.reason !== null) this.#callbacks.abandon(run);
+        else if (run.lease.deadline <= now) this.#callbacks.lost(run);
+        else this.#callbacks.timedOut(run);
       }
-      if (!run.over) this.watch(run);
+      if (!run.hasEnded) this.watch(run);
     }
   }
 
   /** A call that hangs must not queue up others behind it. */
-  #extendAndBeat(): void {
-    this.#extending ??= Promise.all([this.#extend(), this.#beat()]).then(() => {
+  #extendAndHeartbeat(): void {
+    this.#extending ??= Promise.all([this.#extend(), this.#writeHeartbeat()]).then(() => {
       this.#extending = null;
     });
   }
 
-  #beatPeriodically(): void {
-    const due = (): void => {
-      this.#beatPeriodically();
-      this.#heartbeat ??= this.#beat().then(() => {
+  #heartbeatPeriodically(): void {
+    const onTimer = (): void => {
+      this.#heartbeatPeriodically();
+      this.#heartbeat ??= this.#writeHeartbeat().then(() => {
         this.#heartbeat = null;
       });
     };
-    this.#heartbeatTimer = this.#engine.clock.after(DEFAULTS.silentWorkerMs / 3, due, { background: true });
+    this.#heartbeatTimer = this.#engine.clock.after(DEFAULTS.silentWorkerMs / 3, onTimer, { background: true });
   }
 
   /** Without this, other processes would report a new schedule as no longer defined until the next heartbeat. */
@@ -228,23 +231,23 @@ export class LeaseKeeper {
       SCHEDULES_DELAY_MS,
       () => {
         this.#schedulesTimer = null;
-        void this.#beat();
+        void this.#writeHeartbeat();
       },
       { background: true },
     );
   };
 
-  async #beat(): Promise<void> {
+  async #writeHeartbeat(): Promise<void> {
     const { concurrency, queues, types } = this.#settings;
     const { definedSchedules } = this.#engine;
     const record: WorkerRecord = {
-      id: this.#holder.id,
+      id: this.#callbacks.id,
       queues,
       // Only types with a handler here. If a worker listed a type without a handler, jobs of that type would be deferred forever.
       types: [...this.#engine.types.keys()].filter((type) => types === null || types.includes(type)),
       schedules: definedSchedules.size > LIMITS.definedSchedules ? null : [...definedSchedules],
       concurrency,
-      running: this.#holder.runs().size,
+      running: this.#callbacks.runs().size,
       host: hostname(),
       pid: process.pid,
       startedAt: this.#startedAt,
@@ -253,16 +256,16 @@ export class LeaseKeeper {
       this.#isRegistered = true;
       await this.#engine.store.heartbeat(record);
     } catch (error) {
-      this.#report("heartbeat", error);
+      this.#emitOutage("heartbeat", error);
     }
   }
 
   /** The leases held here that match, those of running jobs first. */
   #held(matches: (lease: HeldLease) => boolean): { running: readonly Run[]; leases: readonly HeldLease[] } {
-    const running = [...this.#holder.runs()].filter(
+    const running = [...this.#callbacks.runs()].filter(
       ({ reason, lease }) => reason?.code !== "LEASE_LOST" && matches(lease),
     );
-    return { running, leases: [...running.map((run) => run.lease), ...this.#holder.ready().filter(matches)] };
+    return { running, leases: [...running.map((run) => run.lease), ...this.#callbacks.ready().filter(matches)] };
   }
 
   /** Extends the leases that match. Returns whether any of their jobs is to be cancelled. */
@@ -283,20 +286,20 @@ export class LeaseKeeper {
           else if (result !== "lost") lease.deadline = sentAt + this.#settings.leaseMs;
           if (result === "cancel") {
             anyCancelled = true;
-            this.#holder.cancel(lease.job.id);
+            this.#callbacks.cancel(lease.job.id);
           }
           if (result !== "lost") continue;
           const run = running[from + index];
           // A job that ended during the call is settled, not lost.
-          if (run !== undefined && !run.over) this.#holder.lost(run);
-          if (run === undefined && this.#holder.ready().includes(lease)) {
-            this.#holder.dropReady(lease);
+          if (run !== undefined && !run.hasEnded) this.#callbacks.lost(run);
+          if (run === undefined && this.#callbacks.ready().includes(lease)) {
+            this.#callbacks.dropReady(lease);
             events.emit("lost", leaseEvent(lease));
           }
         }
       } catch (error) {
         // Deadlines still apply: the deadline timer aborts a run whose lease was not extended in time.
-        this.#report("extend", error);
+        this.#emitOutage("extend", error);
       }
     }
     if (anyBusy) this.#extendAgainSoon();
@@ -310,13 +313,13 @@ export class LeaseKeeper {
       ms,
       () => {
         this.#busyTimer = null;
-        this.#extendAndBeat();
+        this.#extendAndHeartbeat();
       },
       { background: true },
     );
   }
 
-  #report(doing: string, error: unknown): void {
+  #emitOutage(doing: string, error: unknown): void {
     this.#engine.events.emit("outage", { doing, error });
   }
 }

@@ -137,18 +137,18 @@ export function released(lease: LeasedJob, delayMs = 0): Outcome {
 export const NO_HANDLER = "NO_HANDLER";
 
 /**
- * No handler for the type here. The job is deferred, because a new version may be rolling out. It is dead once no live worker
- * has had a handler for 10 minutes, or immediately with `deadNow`.
+ * No handler for the type here. The job is deferred, because a new version may be rolling out. It is dead once no worker has had
+ * a handler for 10 minutes, or immediately with `deadLetterNow`.
  */
 export function deferUnknownType(
   lease: LeasedJob,
   now: number,
-  policy: { deadNow: boolean; hasLiveHandler: boolean },
+  policy: { deadLetterNow: boolean; hasRecentHandler: boolean },
 ): Outcome {
   const { job } = lease;
   const error = { message: `No handler registered for job_type: ${job.type}`, code: NO_HANDLER };
   const firstSeen = job.error?.code === NO_HANDLER ? job.error.at : now;
-  if (policy.deadNow || (!policy.hasLiveHandler && now - firstSeen >= DEFAULTS.unknownTypeMs)) {
+  if (policy.deadLetterNow || (!policy.hasRecentHandler && now - firstSeen >= DEFAULTS.unknownTypeMs)) {
     return outcome(lease, "dead", {
       error,
       attempt: job.previous.attempt,

@@ -15,7 +15,7 @@ export interface ContextSource {
  * The argument of a handler. All properties are own and enumerable, and no function uses `this`: `run({ input, log })` and
  * `h({ ...context, db })` work, and neither exposes the engine.
  */
-export class Context implements RunContext<unknown> {
+export class HandlerContext implements RunContext<unknown> {
   readonly input: unknown;
   declare readonly job: RunningJob;
   readonly idempotencyKey: string;
@@ -37,7 +37,7 @@ export class Context implements RunContext<unknown> {
   }
 
   /** The run of a context. Also finds it for a copy, a proxy, or an object made by `Object.create(context)`. */
-  static runOf(context: Context): ContextSource {
+  static runOf(context: HandlerContext): ContextSource {
     for (let at: object | null = context; at !== null; at = Object.getPrototypeOf(at) as object | null) {
       if (#run in at) return at.#run;
     }
@@ -58,11 +58,11 @@ function lazyProperty(name: "job" | "signal", value: (run: ContextSource) => unk
   return {
     enumerable: true,
     configurable: true,
-    get(this: Context) {
-      return value(Context.runOf(this));
+    get(this: HandlerContext) {
+      return value(HandlerContext.runOf(this));
     },
     // Assignable, like an ordinary property.
-    set(this: Context, given: unknown) {
+    set(this: HandlerContext, given: unknown) {
       Object.defineProperty(this, name, { value: given, enumerable: true, configurable: true, writable: true });
     },
   };

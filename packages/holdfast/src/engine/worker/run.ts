@@ -24,7 +24,7 @@ export class Run implements ContextSource {
   /** The start of the handler is written to the store, or about to be. */
   startWritten = false;
   /** The handler has ended or was abandoned: whatever it still does is ignored. */
-  over = false;
+  hasEnded = false;
   /** The outcome that `completeIn` wrote inside the handler's own transaction. */
   completion: Outcome | null = null;
   reason: AbortReason | null = null;
@@ -103,7 +103,7 @@ export class Run implements ContextSource {
   }
 
   log(line: string): void {
-    if (this.over) return;
+    if (this.hasEnded) return;
     const kept = storableString(String(line), LIMITS.logLineLength);
     this.#lines.push({ at: this.#engine.clock.now(), line: kept });
     if (this.#lines.length > LIMITS.logLines) this.#lines.shift();
@@ -115,7 +115,7 @@ export class Run implements ContextSource {
     if (typeof fraction !== "number" || !(fraction >= 0 && fraction <= 1)) {
       throw new InvalidOptionError("progress", `${String(fraction)} is not a fraction from 0 to 1`);
     }
-    if (this.over) return;
+    if (this.hasEnded) return;
     const text = note === undefined ? null : storableString(String(note), LIMITS.logLineLength);
     this.#progress = { fraction, note: text };
     this.#engine.events.emit("progress", { ...leaseEvent(this.lease), fraction, note: text });
@@ -131,14 +131,14 @@ export class Run implements ContextSource {
 
   #completeIn(tx: unknown, output: unknown): Promise<void> {
     const { id } = this.lease.job;
-    if (this.over) throw new LeaseLostError(id);
+    if (this.hasEnded) throw new LeaseLostError(id);
     const note = this.takeNote();
     const settled = (outcome: Outcome): void => {
       this.completion = outcome;
       this.#noteInTransaction = note;
     };
     const failed = (error: unknown): never => {
-      if (note !== null) this.returnNote(note);
+      if (note !== null) this.requeueNote(note);
       throw error;
     };
     try {
@@ -152,7 +152,7 @@ export class Run implements ContextSource {
   }
 
   abort(reason: AbortReason): void {
-    if (this.reason !== null || this.over) return;
+    if (this.reason !== null || this.hasEnded) return;
     this.reason = reason;
     this.abortedAt = this.#engine.clock.monotonic();
     this.#controller?.abort(reason);
@@ -164,13 +164,13 @@ export class Run implements ContextSource {
   }
 
   /** The handler's own transaction did not commit: its note has to be written again. */
-  restoreNote(): void {
-    if (this.#noteInTransaction !== null) this.returnNote(this.#noteInTransaction);
+  requeueTransactionNote(): void {
+    if (this.#noteInTransaction !== null) this.requeueNote(this.#noteInTransaction);
     this.#noteInTransaction = null;
   }
 
   /** A note could not be written: its content goes into the next one. */
-  returnNote(note: Note): void {
+  requeueNote(note: Note): void {
     this.#progress ??= note.progress;
     this.#lines = [...note.log, ...this.#lines].slice(-LIMITS.logLines);
   }

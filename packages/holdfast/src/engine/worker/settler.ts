@@ -145,19 +145,19 @@ export class Settler {
       for (const [index, entry] of batch.entries()) {
         const result = results[index] ?? "lost";
         if (result === "busy") this.#retryBusy(entry);
-        else report(entry, result);
+        else callBack(entry, result);
       }
     } catch (error) {
       if (isOutage(error)) this.#keepForRetry(batch, error);
       else if (batch.length > 1) for (const entry of batch) await this.#write([entry]);
-      else for (const entry of batch) report(entry, error instanceof Error ? error : new Error(String(error)));
+      else for (const entry of batch) callBack(entry, error instanceof Error ? error : new Error(String(error)));
     }
   }
 
   /** Another transaction has locked the row. Its outcome is retried until the lease expires; the others are not delayed. */
   #retryBusy(entry: Unsettled): void {
     if (entry.deadline <= this.#clock.monotonic()) {
-      report(entry, "lost");
+      callBack(entry, "lost");
       return;
     }
     this.#busy.add(entry);
@@ -171,7 +171,7 @@ export class Settler {
   #keepForRetry(batch: Unsettled[], error: unknown): void {
     const now = this.#clock.monotonic();
     const held = batch.filter((entry) => entry.deadline > now);
-    for (const entry of batch) if (entry.deadline <= now) report(entry, "lost");
+    for (const entry of batch) if (entry.deadline <= now) callBack(entry, "lost");
     // In the order of adding, whichever batch failed first: `idle` checks only the oldest entry.
     this.#waiting = [...held, ...this.#waiting].toSorted(byNumber);
     if (this.#retryMs === 0) this.#events.emit("outage", { doing: "settle", error });
@@ -196,7 +196,7 @@ function byNumber(a: Unsettled, b: Unsettled): number {
   return a.number - b.number;
 }
 
-function report(entry: Unsettled, result: SettleResult | Error): void {
+function callBack(entry: Unsettled, result: SettleResult | Error): void {
   try {
     entry.onSettled(result);
   } catch {

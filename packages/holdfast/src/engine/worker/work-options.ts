@@ -45,7 +45,7 @@ export interface WorkerSettings {
   leaseMs: number;
   pollMs: number;
   graceMs: number;
-  unknownTypeDies: boolean;
+  deadLetterUnknownTypes: boolean;
 }
 
 export function readWorkOptions(options: WorkOptions): WorkerSettings {
@@ -68,7 +68,7 @@ export function readWorkOptions(options: WorkOptions): WorkerSettings {
     leaseMs,
     pollMs,
     graceMs: durationMs(options.grace ?? DEFAULTS.graceMs, "grace"),
-    unknownTypeDies: options.unknownType === "dead",
+    deadLetterUnknownTypes: options.unknownType === "dead",
   };
 }
 

@@ -25,7 +25,7 @@ import { publishLost, publishOutcome, publishStart, publishStuck } from "../even
 import { retryUntilExpired } from "../retry-busy.js";
 import { cancelled, completed, deferUnknownType, failed, released } from "./outcome.js";
 import { Run } from "./run.js";
-import { Context } from "./run-context.js";
+import { HandlerContext } from "./run-context.js";
 import type { WorkerSettings } from "./work-options.js";
 
 // The start of a handler is written after this long, unless the handler ends first.
@@ -79,7 +79,7 @@ export class JobWorker implements Worker {
     this.#claimer = new Claimer(engine, this.id, settings, {
       running: () => this.#runs.size,
       start: (lease) => this.#start(lease),
-      adopt: (lease) => this.#adopt(lease),
+      continueUnderNewLease: (lease) => this.#continueUnderNewLease(lease),
       extendLeases: () => this.#keeper.extendNow(),
     });
     this.#keeper = new LeaseKeeper(engine, settings, {
@@ -87,7 +87,7 @@ export class JobWorker implements Worker {
       runs: () => this.#runs,
       ready: () => this.#claimer.ready(),
       dropReady: (lease) => this.#claimer.drop(lease),
-      lost: (run) => this.#lost(run),
+      lost: (run) => this.#abortLost(run),
       cancel: (id) => this.#cancel(id),
       timedOut: (run) => this.#abort(run, new JobTimeoutError(run.type.timeoutMs)),
       abandon: (run) => this.#abandon(run),
@@ -142,7 +142,7 @@ export class JobWorker implements Worker {
     for (const run of this.#runs) this.#abort(run, new WorkerStoppingError());
     await this.#waitForRuns(DEFAULTS.abortWaitMs);
     this.#logIgnored();
-    for (const run of this.#runs) this.#finish(run, this.#afterAbort(run));
+    for (const run of this.#runs) this.#finish(run, this.#outcomeAfterAbort(run));
     while (this.#deferring > 0) await this.#nextChange();
     await settler.idle();
     this.#startTimer?.cancel();
@@ -228,7 +228,7 @@ export class JobWorker implements Worker {
     void this.#run(run);
   }
 
-  #adopt(lease: HeldLease): boolean {
+  #continueUnderNewLease(lease: HeldLease): boolean {
     for (const run of this.#runs) {
       if (run.lease.job.id !== lease.job.id || run.reason instanceof LeaseLostError) continue;
       run.continueUnder(lease);
@@ -255,11 +255,11 @@ export class JobWorker implements Worker {
 
   async #deferUnknownType(lease: HeldLease): Promise<void> {
     const { clock } = this.#engine;
-    const deadNow = this.#settings.unknownTypeDies;
+    const deadLetterNow = this.#settings.deadLetterUnknownTypes;
     this.#warnOfUnknownType(lease.job.type);
     this.#deferring++;
-    const hasLiveHandler = !deadNow && (await this.#keeper.hasLiveHandler(lease.job.type));
-    this.#settle(lease, deferUnknownType(lease, clock.now(), { deadNow, hasLiveHandler }));
+    const hasRecentHandler = !deadLetterNow && (await this.#keeper.hasRecentHandler(lease.job.type));
+    this.#settle(lease, deferUnknownType(lease, clock.now(), { deadLetterNow, hasRecentHandler }));
     this.#deferring--;
     this.#notifyChange();
   }
@@ -277,25 +277,25 @@ export class JobWorker implements Worker {
       run.input = isThenable(input) ? await input : input;
       this.#writeStartSoon(run);
       inHandler = true;
-      const context = new Context(run) as RunContext<unknown> as RunContext<never>;
+      const context = new HandlerContext(run) as RunContext<unknown> as RunContext<never>;
       const output = lease.trace === null ? type.run(context) : lease.trace.inside(() => type.run(context));
       const value = isThenable(output) ? await output : output;
       inHandler = false;
       if (run.completion === null) outcome = completed(lease, encodeOutput(type.type, value));
-      else outcome = this.#afterThrow(run, new NotCommittedError(lease.job.id), true);
+      else outcome = this.#outcomeAfterThrow(run, new NotCommittedError(lease.job.id), true);
     } catch (error) {
-      outcome = this.#afterThrow(run, error, inHandler || !isPayloadError(error));
+      outcome = this.#outcomeAfterThrow(run, error, inHandler || !isPayloadError(error));
     }
     // If the handler's own transaction committed, the job is completed, whatever the handler did afterwards.
-    if (run.completion !== null && !run.over) {
+    if (run.completion !== null && !run.hasEnded) {
       if (await isCommitted(this.#engine, lease)) outcome = run.completion;
-      else run.restoreNote();
+      else run.requeueTransactionNote();
     }
-    if (run.over) return;
+    if (run.hasEnded) return;
     const note = run.takeNote();
-    if (note !== null) await this.#engine.store.note([note]).catch((error: unknown) => this.#report("note", error));
+    if (note !== null) await this.#engine.store.note([note]).catch((error: unknown) => this.#emitOutage("note", error));
     // A shutdown may have released the job while the note was written.
-    if (!run.over) this.#finish(run, outcome);
+    if (!run.hasEnded) this.#finish(run, outcome);
   }
 
   /** Writes that the handler starts. False if it must not start: the lease is lost, or the job was cancelled. */
@@ -308,15 +308,15 @@ export class JobWorker implements Worker {
       result = await retryUntilExpired(this.#engine, lease, () => this.#engine.store.start([start]));
     } catch (error) {
       // The handler has not started: an outage must not cost the job an attempt.
-      this.#report("start", error);
+      this.#emitOutage("start", error);
       lease.startedAt = null;
-      if (!run.over) this.#finish(run, released(lease, DEFAULTS.pollMs));
+      if (!run.hasEnded) this.#finish(run, released(lease, DEFAULTS.pollMs));
       return false;
     }
-    if (run.over) return false;
+    if (run.hasEnded) return false;
     run.startWritten = true;
     if (result === "lost") {
-      this.#lost(run);
+      this.#abortLost(run);
       this.#finish(run, null);
       return false;
     }
@@ -338,7 +338,7 @@ export class JobWorker implements Worker {
 
   async #writeStarts(): Promise<void> {
     this.#startTimer = null;
-    const runs = [...this.#unwrittenStarts].filter((run) => !run.over);
+    const runs = [...this.#unwrittenStarts].filter((run) => !run.hasEnded);
     this.#unwrittenStarts.clear();
     if (runs.length === 0) return;
     for (const run of runs) run.startWritten = true;
@@ -351,19 +351,19 @@ export class JobWorker implements Worker {
       }));
       const results = await this.#engine.store.start(starts);
       for (const [index, run] of runs.entries()) {
-        if (results[index] === "lost") this.#lost(run);
+        if (results[index] === "lost") this.#abortLost(run);
         else if (results[index] === "busy") {
           run.startWritten = false;
-          if (!run.over) this.#writeStartSoon(run);
+          if (!run.hasEnded) this.#writeStartSoon(run);
         } else publishStart(this.#engine, run.lease);
         if (results[index] === "cancel") this.#abort(run, new JobCancelledError(run.lease.job.id));
       }
     } catch (error) {
-      this.#report("start", error);
+      this.#emitOutage("start", error);
       // Without a written start, no attempt is counted if this worker crashes.
       for (const run of runs) {
         run.startWritten = false;
-        if (!run.over) this.#writeStartSoon(run);
+        if (!run.hasEnded) this.#writeStartSoon(run);
       }
     }
   }
@@ -382,36 +382,36 @@ export class JobWorker implements Worker {
     try {
       await this.#engine.store.note(notes);
     } catch (error) {
-      this.#report("note", error);
-      for (const { run, note } of taken) if (note !== null) run.returnNote(note);
+      this.#emitOutage("note", error);
+      for (const { run, note } of taken) if (note !== null) run.requeueNote(note);
     }
   }
 
   /** An error of a handler that was aborted is usually the abort itself: then the reason of the abort decides. */
-  #afterThrow(run: Run, error: unknown, retry: boolean): Outcome | null {
+  #outcomeAfterThrow(run: Run, error: unknown, canRetry: boolean): Outcome | null {
     const { reason } = run;
     if (
       reason instanceof JobCancelledError ||
       reason instanceof LeaseLostError ||
       reason instanceof WorkerStoppingError
     )
-      return this.#afterAbort(run);
-    return reason instanceof JobTimeoutError ? this.#failed(run, reason) : this.#failed(run, error, retry);
+      return this.#outcomeAfterAbort(run);
+    return reason instanceof JobTimeoutError ? this.#failed(run, reason) : this.#failed(run, error, canRetry);
   }
 
-  #afterAbort(run: Run): Outcome | null {
+  #outcomeAfterAbort(run: Run): Outcome | null {
     if (run.reason instanceof LeaseLostError) return null;
     if (run.reason instanceof JobCancelledError) return cancelled(run.lease);
     if (run.reason instanceof WorkerStoppingError) return released(run.lease);
     return this.#failed(run, run.reason);
   }
 
-  #failed(run: Run, error: unknown, retry = true): Outcome {
+  #failed(run: Run, error: unknown, canRetry = true): Outcome {
     run.lease.thrown = { error };
-    return failed(run.lease, error, { ...failurePolicy(this.#engine, run.lease), retry });
+    return failed(run.lease, error, { ...failurePolicy(this.#engine, run.lease), retry: canRetry });
   }
 
-  #lost(run: Run): void {
+  #abortLost(run: Run): void {
     this.#abort(run, new LeaseLostError(run.lease.job.id));
   }
 
@@ -422,14 +422,14 @@ export class JobWorker implements Worker {
 
   /** The handler ignored its abort signal for too long: its capacity is freed, and whatever it still returns is ignored. */
   #abandon(run: Run): void {
-    const outcome = this.#afterAbort(run);
+    const outcome = this.#outcomeAfterAbort(run);
     publishStuck(this.#engine, run.lease, run.reason, outcome);
     this.#finish(run, outcome);
   }
 
   /** Frees the capacity and settles the outcome; null if the lease is lost and nothing can be settled. */
   #finish(run: Run, outcome: Outcome | null): void {
-    run.over = true;
+    run.hasEnded = true;
     this.#runs.delete(run);
     this.#unwrittenStarts.delete(run);
     const ranMs = this.#engine.clock.monotonic() - run.startedMonotonic;
@@ -453,7 +453,7 @@ export class JobWorker implements Worker {
       return;
     }
     // The store refuses this outcome. The job is settled as dead: otherwise it would run again and again.
-    this.#report("settle", result);
+    this.#emitOutage("settle", result);
     if (outcome.to === "dead") {
       lease.trace?.end("lost", result);
       return;
@@ -466,7 +466,7 @@ export class JobWorker implements Worker {
     });
   }
 
-  #report(doing: string, error: unknown): void {
+  #emitOutage(doing: string, error: unknown): void {
     this.#engine.events.emit("outage", { doing, error });
   }
 }

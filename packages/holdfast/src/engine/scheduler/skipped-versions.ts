@@ -4,7 +4,7 @@ import type { Clock } from "../../clock.js";
 const MAX_ENTRIES = 10_000;
 
 /** Versions of schedules that are skipped for a while, so that they do not block others. */
-export class BackoffMap {
+export class SkippedVersions {
   readonly #clock: Clock;
   readonly #versions = new Map<string, { until: number; waitMs: number }>();
 

@@ -1,11 +1,11 @@
 import { fakeClock } from "holdfast/testing";
 import { describe, expect, it } from "vitest";
-import { BackoffMap } from "#src/engine/scheduler/backoff-map.js";
+import { SkippedVersions } from "#src/engine/scheduler/skipped-versions.js";
 
 describe("a schedule with a backoff", () => {
   it("waits longer each time, until it is reset", async () => {
     const clock = fakeClock();
-    const left = new BackoffMap(clock);
+    const left = new SkippedVersions(clock);
     const waits: number[] = [];
     for (let n = 0; n < 5; n++) {
       left.skip("v", 100, 500);
@@ -25,7 +25,7 @@ describe("a schedule with a backoff", () => {
   });
 
   it("is one of a bounded number", () => {
-    const left = new BackoffMap(fakeClock());
+    const left = new SkippedVersions(fakeClock());
     for (let n = 0; n < 10_001; n++) left.skip(`v${n}`, 100);
     expect(left.count().versions).toBe(10_000);
     expect([left.has("v0"), left.has("v10000")]).toEqual([true, false]);
