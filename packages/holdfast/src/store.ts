@@ -388,7 +388,7 @@ export interface Outcome extends LeaseRef {
   /** An entry for the job's history; null if the attempt did not fail. */
   attemptRecord: AttemptRecord | null;
   /**
-   * False: if `to` is a finished state, delete the job with its history and log, but not a unique key that outlives it. A
+   * False: if `to` is a finished state, delete the job with its history and log, but not its key of scope `forever`. A
    * repeated settle then returns `lost`.
    */
   keep: boolean;

@@ -105,7 +105,7 @@ export class StoreModel {
     const count = countClaim(job);
     const previous = { state: job.state, attempt: attemptsUsed(job), exhausted: count.exhausted };
     const errorBefore = job.error;
-    if (count.lost) this.#recordLoss(job, now);
+    if (count.lost) this.#recordExpiredLease(job, now);
     Object.assign(job, {
       state: "claimed",
       fence: job.fence + 1,
@@ -121,7 +121,7 @@ export class StoreModel {
   }
 
   /** Adds the attempt of an expired lease to the history. */
-  #recordLoss(job: ModelJob, now: number): void {
+  #recordExpiredLease(job: ModelJob, now: number): void {
     const { attempt, worker, claimedAt, startedAt } = job;
     const error = { ...STALE_ERROR, stack: null };
     job.attempts.push({ attempt, worker, claimedAt, startedAt, endedAt: now, error });
@@ -229,7 +229,7 @@ export class StoreModel {
   reap(id: string, now: number): ReapedJob {
     const job = this.#existing(id);
     const used = attemptsUsed(job);
-    this.#recordLoss(job, now);
+    this.#recordExpiredLease(job, now);
     job.attempt = used;
     job.losses++;
     if (job.cancelRequestedAt !== null) this.#finish(job, "cancelled", now);

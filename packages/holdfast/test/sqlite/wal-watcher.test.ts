@@ -49,7 +49,7 @@ it("ignores events of this process's own writes", async () => {
   watcher.watch(true);
   const events = watch(wal, { persistent: false });
   onTestFinished(() => events.close());
-  watcher.used(true);
+  watcher.recordOwnUse(true);
   const change = once(events, "change");
   appendFileSync(wal, "1");
   await change;

@@ -19,8 +19,8 @@ import { isInPlace, movedFile, type OpenFile } from "./thread/file-guard.js";
 import { packOutcomes } from "./jobs/leases.js";
 import { inlineLink, threadLink } from "./thread/link.js";
 import {
-  callersOperationsOn,
-  type CallersOperations,
+  transactionOperationsOn,
+  type TransactionOperations,
   type OperationName,
   type Operations,
 } from "./jobs/prepared-store.js";
@@ -79,7 +79,7 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
   const link = memory ? inlineLink(connection, onHints) : threadLink(connection, onHints);
   // With the system clock, the thread reads the time when it executes the call: the call may have waited for a lock.
   const time = (): number | null => (clock === systemClock ? null : clock.now());
-  const callers = new WeakMap<Database, CallersOperations>();
+  const callers = new WeakMap<Database, TransactionOperations>();
   // The largest difference between the wall clock and the monotonic clock: shows that the wall clock was set back.
   let maxAheadMs = Number.NEGATIVE_INFINITY;
   let closed = false;
@@ -99,16 +99,16 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
   }
 
   /** Runs synchronously, on the caller's connection. */
-  function inside<Result>(tx: unknown, work: (on: CallersOperations, now: number) => Result): Result {
+  function inTransaction<Result>(tx: unknown, work: (on: TransactionOperations, now: number) => Result): Result {
     if (closed) throw new ClosedError("the store is closed", "open a new one");
     const db = callersTransaction(tx);
     let on = callers.get(db);
     if (on === undefined) refuseOtherFile(db, path);
-    const { known = null } = connection;
+    const { expectedFile = null } = connection;
     // The caller's connection still has the file it opened; the path may lead to another file now.
-    if (known !== null && !isInPlace(known)) throw movedFile(path);
+    if (expectedFile !== null && !isInPlace(expectedFile)) throw movedFile(path);
     try {
-      if (on === undefined) callers.set(db, (on = callersOperationsOn(db)));
+      if (on === undefined) callers.set(db, (on = transactionOperationsOn(db)));
       return work(on, clock.now());
     } catch (error) {
       throw unpackError(packError(error), path);
@@ -127,7 +127,7 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
     },
 
     async migrate() {
-      connection.known = (await send("migrate", [])) as OpenFile | null;
+      connection.expectedFile = (await send("migrate", [])) as OpenFile | null;
     },
     pendingMigrations: async () => (await send("pending", [])) as PendingMigration[],
     async close() {
@@ -139,8 +139,8 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
     },
 
     insert: async (jobs) => (jobs.length === 0 ? [] : call("insert", jobs)),
-    insertIn: (tx, jobs) => inside(tx, (on, now) => on.insert(now, jobs)),
-    settleIn: (tx, outcome, note) => inside(tx, (on, now) => on.settle(now, outcome, note)),
+    insertIn: (tx, jobs) => inTransaction(tx, (on, now) => on.insert(now, jobs)),
+    settleIn: (tx, outcome, note) => inTransaction(tx, (on, now) => on.settle(now, outcome, note)),
 
     async claim(request) {
       const { at, rows, nextDueAt } = await call("claim", request);

@@ -52,7 +52,7 @@ export class Changes {
       results.push(
         await this.#change<RetryResult>(id, scope, now, (job) => {
           if (job.state === "failed") return this.#makeDue(job, now);
-          return job.state === "dead" || job.state === "cancelled" ? this.#revive(job, now) : "not-retryable";
+          return job.state === "dead" || job.state === "cancelled" ? this.#resetForRetry(job, now) : "not-retryable";
         }),
       );
     }
@@ -64,7 +64,7 @@ export class Changes {
     return (await this.#table.update(jobKey(job.id), change)).done ? "retried" : null;
   }
 
-  async #revive(job: JobItem, now: number): Promise<RetryResult | null> {
+  async #resetForRetry(job: JobItem, now: number): Promise<RetryResult | null> {
     await this.#parts.config.ensure([job], now);
     const change = ifUnchanged(job).set({
       state: "pending",
@@ -92,7 +92,7 @@ export class Changes {
   }
 
   /**
-   * A key of scope `live` is taken again. A key of scope `waiting` is given up: that scope ended with the first claim.
+   * A key of scope `live` is acquired again. A key of scope `waiting` is freed: that scope ended with the first claim.
    */
   async #keyWrites(job: JobItem, now: number): Promise<TransactItem[] | "held"> {
     const { id, key, scope } = job;

@@ -27,7 +27,7 @@ const MAX_TRIES = 20;
 type UniqueJob = NewJob & { unique: UniqueKey };
 
 /**
- * Whether a unique key can be taken. `writes` puts the key item. If a finished job still has the key, `writes` also
+ * Whether a unique key can be acquired. `writes` puts the key item. If a finished job still has the key, `writes` also
  * checks that this job has not changed.
  */
 export type KeyState =
@@ -135,7 +135,7 @@ export class Inserts {
   }
 
   /**
-   * Whether a key can be taken. A job whose scope has ended does not give up its key by itself. The next job takes the
+   * Whether a key can be acquired. A job whose scope has ended does not free its key by itself. The next job acquires the
    * key in a transaction that also checks the old holder, because that one may have been retried.
    */
   async keyState(key: Item | null, now: number): Promise<KeyState> {

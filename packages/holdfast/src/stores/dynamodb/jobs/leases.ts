@@ -179,7 +179,7 @@ export class Leases {
     return { done: false, found, resent: false };
   }
 
-  /** Deletes the job. A unique key that outlives its job stays. */
+  /** Deletes the job. Its key of scope `forever` stays. */
   async #delete(job: JobItem, when: Change, to: FinishedState, now: number): Promise<Written> {
     const written = await deleteJob(this.#table, job, when, now);
     if (!written.done) return written;

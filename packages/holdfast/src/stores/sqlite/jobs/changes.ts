@@ -4,7 +4,7 @@ import type { CancelResult, RemoveResult, RetryResult, ChangeScope, UniqueKey } 
 import type { Counts } from "./counts.js";
 import type { History } from "./history.js";
 import { readTagText } from "./insert.js";
-import { isHeld, type Keys } from "./keys.js";
+import { isKeyHeld, type Keys } from "./unique-keys.js";
 
 export interface JobRow {
   seq: number;
@@ -28,7 +28,7 @@ export interface ChangeOperations {
   remove(ids: readonly string[], scope: ChangeScope): RemoveResult[];
   /**
    * Deletes a job with its input, tags and history. `freeKey` also deletes the row of a `forever` or `period` key. A `period`
-   * key is not held without its job (see `isHeld`); only its row stays until the period ends.
+   * key is not held without its job (see `isKeyHeld`); only its row stays until the period ends.
    */
   deleteRow(row: JobRow, freeKey: boolean): void;
   /** The same by id. The row of a `forever` or `period` key stays. */
@@ -42,7 +42,7 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
     "UPDATE holdfast_jobs SET state = 'cancelled', due_at = NULL, finished_at = @now, cancel_at = @now, updated_at = @now WHERE seq = @seq",
   );
   const requestCancel = db.prepare("UPDATE holdfast_jobs SET cancel_at = @now, updated_at = @now WHERE seq = @seq");
-  const revive = db.prepare(
+  const resetForRetry = db.prepare(
     `UPDATE holdfast_jobs SET state = 'pending', attempt = 0, losses = 0, releases = 0, run_at = @now, due_at = @now,
        updated_at = @now, finished_at = NULL, cancel_at = NULL, expires_at = NULL, output = NULL,
        error = NULL, error_code = NULL, error_at = NULL, worker = NULL WHERE seq = @seq`,
@@ -63,13 +63,13 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
   /**
    * Acquires the `live` key of a retried job again, and frees a `waiting` one. Returns false if another job holds the key now.
    */
-  function retakesKey(row: JobRow, now: number): boolean {
+  function reacquireKey(row: JobRow, now: number): boolean {
     // A job that was cancelled before its first claim must not hold its key of scope `waiting` again.
     if (row.key !== null && row.key_scope === "waiting") keys.free(row.key, row.id);
     if (row.key === null || row.key_scope !== "live") return true;
     const holder = keys.holder(row.key);
-    if (holder !== undefined && holder.job !== row.id && isHeld(holder, now)) return false;
-    keys.take(row.key, row.id, { scope: "live", until: null, takenAtFence: 0 });
+    if (holder !== undefined && holder.job !== row.id && isKeyHeld(holder, now)) return false;
+    keys.acquire(row.key, row.id, { scope: "live", until: null, acquiredAtFence: 0 });
     return true;
   }
 
@@ -82,7 +82,7 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
       return "requested";
     }
     cancelWaiting.run({ now, seq: row.seq });
-    counts.move(row.queue, row.type, row.state, "cancelled");
+    counts.recordStateChange(row.queue, row.type, row.state, "cancelled");
     return "cancelled";
   }
 
@@ -94,9 +94,9 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
       return "retried";
     }
     if (row.state !== "dead" && row.state !== "cancelled") return "not-retryable";
-    if (!retakesKey(row, now)) return "key-held";
-    revive.run({ now, seq: row.seq });
-    counts.move(row.queue, row.type, row.state, "pending");
+    if (!reacquireKey(row, now)) return "key-held";
+    resetForRetry.run({ now, seq: row.seq });
+    counts.recordStateChange(row.queue, row.type, row.state, "pending");
     return "retried";
   }
 
@@ -106,9 +106,9 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
     deleteInput.run(row.seq);
     history.remove(row.seq);
     for (const tag of readTagText(row.tags)) deleteTag.run(tag, row.seq);
-    const outlives = row.key_scope === "forever" || row.key_scope === "period";
-    if (row.key !== null && (freeKey || !outlives)) keys.free(row.key, row.id);
-    counts.move(row.queue, row.type, row.state, null);
+    const keepsKeyRow = row.key_scope === "forever" || row.key_scope === "period";
+    if (row.key !== null && (freeKey || !keepsKeyRow)) keys.free(row.key, row.id);
+    counts.recordStateChange(row.queue, row.type, row.state, null);
   }
 
   return {

@@ -39,8 +39,8 @@ const CLAIMED = [
   "previous_attempt",
   "exhausted",
 ] as const;
-const AT = columnPositions(CLAIMED);
-const SELECT_LIST = CLAIMED.slice(0, AT.previous_attempt).join(", ");
+const COLUMN = columnPositions(CLAIMED);
+const SELECT_LIST = CLAIMED.slice(0, COLUMN.previous_attempt).join(", ");
 
 interface ClaimedValues {
   id: string;
@@ -89,7 +89,7 @@ interface TypeStatements {
 export interface ClaimOperation {
   claim(request: ClaimRequest, now: number): Claimed;
   /** The result of a claim that would find nothing, else null. Takes no write lock. */
-  empty(request: ClaimRequest, now: number): Claimed | null;
+  emptyClaim(request: ClaimRequest, now: number): Claimed | null;
 }
 
 interface Claimed {
@@ -132,8 +132,7 @@ export function claimOperation(
        started_at = NULL, worker = ?, updated_at = ? WHERE seq = ?`,
   );
   const lostLease = db.prepare("SELECT worker, claimed_at, started_at FROM holdfast_jobs WHERE seq = ?");
-  const setStale = db.prepare("UPDATE holdfast_jobs SET error = ?, error_code = ?, error_at = ? WHERE seq = ?");
-  let ofType: TypeStatements | undefined;
+  let preparedByType: TypeStatements | undefined;
 
   /** Created on first use: every insert would pay for the index, and most installations never use it. */
   function typeStatements(): TypeStatements {
@@ -147,8 +146,8 @@ export function claimOperation(
         `SELECT ${columns} FROM holdfast_jobs INDEXED BY ${TYPE_INDEX}
          WHERE queue = ? AND type = ? AND priority = ? AND due_at <= ? ORDER BY due_at, seq LIMIT ?`,
       );
-    ofType ??= { order: due("due_at, seq"), rows: due(SELECT_LIST).raw() };
-    return ofType;
+    preparedByType ??= { order: due("due_at, seq"), rows: due(SELECT_LIST).raw() };
+    return preparedByType;
   }
 
   /** Due rows of lanes of one priority, in order. With several lanes or types, the order is merged before rows are read. */
@@ -170,31 +169,31 @@ export function claimOperation(
     return order.slice(0, limit).map(({ seq }) => rowBySeq.get(seq) as ClaimedRow);
   }
 
-  function take(row: ClaimedRow, request: ClaimRequest, now: number): void {
-    const seq = row[AT.seq];
-    const state = row[AT.state];
-    const attempt = row[AT.attempt];
-    const fence = row[AT.fence] + 1;
-    const before = { state, attempt, maxAttempts: row[AT.max_attempts], losses: row[AT.losses] };
+  function claimRow(row: ClaimedRow, request: ClaimRequest, now: number): void {
+    const seq = row[COLUMN.seq];
+    const state = row[COLUMN.state];
+    const attempt = row[COLUMN.attempt];
+    const fence = row[COLUMN.fence] + 1;
+    const before = { state, attempt, maxAttempts: row[COLUMN.max_attempts], losses: row[COLUMN.losses] };
     const count = countClaim(before);
-    row[AT.fence] = fence;
-    row[AT.attempt] = count.attempt;
-    row[AT.losses] = count.losses;
-    row[AT.previous_attempt] = attemptsUsed(before);
-    row[AT.exhausted] = count.exhausted;
-    if (count.lost) recordLoss(seq, attempt, now);
+    row[COLUMN.fence] = fence;
+    row[COLUMN.attempt] = count.attempt;
+    row[COLUMN.losses] = count.losses;
+    row[COLUMN.previous_attempt] = attemptsUsed(before);
+    row[COLUMN.exhausted] = count.exhausted;
+    if (count.lost) recordExpiredLease(seq, attempt, now);
     lease.run(fence, count.attempt, count.losses, now + request.leaseMs, now, request.worker, now, seq);
-    const queue = row[AT.queue];
-    const type = row[AT.type];
-    counts.move(queue, type, state, "claimed");
-    leased.remember(row[AT.id], { seq, fence, queue, type, state: "claimed" });
+    const queue = row[COLUMN.queue];
+    const type = row[COLUMN.type];
+    counts.recordStateChange(queue, type, state, "claimed");
+    leased.remember(row[COLUMN.id], { seq, fence, queue, type, state: "claimed" });
   }
 
   /** The previous lease expired: its attempt goes into the history, with its worker. */
-  function recordLoss(seq: number, attempt: number, now: number): void {
+  function recordExpiredLease(seq: number, attempt: number, now: number): void {
     const lost = lostLease.get(seq) as Omit<Parameters<typeof lostAttempt>[0], "attempt">;
     history.appendAttempt(seq, lostAttempt({ attempt, ...lost }, now));
-    setStale.run(STALE_ERROR.message, STALE_ERROR.code, now, seq);
+    history.setError(seq, STALE_ERROR, now);
   }
 
   /** The first due time after now in these lanes. */
@@ -208,20 +207,20 @@ export function claimOperation(
   }
 
   return {
-    empty(request, now) {
-      if (request.types !== null && ofType === undefined) return null;
-      const open = lanes.open(request.queues);
-      const due = open.filter(({ dueAt }) => dueAt <= now);
+    emptyClaim(request, now) {
+      if (request.types !== null && preparedByType === undefined) return null;
+      const unpaused = lanes.unpaused(request.queues);
+      const due = unpaused.filter(({ dueAt }) => dueAt <= now);
       const found =
         request.types === null ? due.length > 0 : due.some((lane) => rowsOf([lane], request.types, now, 1).length > 0);
-      return found ? null : { rows: [], nextDueAt: nextDueAt(open, now) };
+      return found ? null : { rows: [], nextDueAt: nextDueAt(unpaused, now) };
     },
     claim(request, now) {
       if (request.leaseMs <= 0) throw new RangeError("a lease must be longer than 0");
-      const open = lanes.open(request.queues);
+      const unpaused = lanes.unpaused(request.queues);
       const rows: ClaimedRow[] = [];
       let bytes = 0;
-      for (const due of byPriority(open.filter(({ dueAt }) => dueAt <= now))) {
+      for (const due of byPriority(unpaused.filter(({ dueAt }) => dueAt <= now))) {
         const level = request.types === null ? firstLanes(due, request.limit - rows.length) : due;
         // In steps: with large inputs only the first rows fit, and more would be read in vain. Claimed rows are no longer
         // due, so the next step finds the next rows.
@@ -229,16 +228,16 @@ export function claimOperation(
           const step = rowsOf(level, request.types, now, Math.min(STEP, request.limit - rows.length));
           found = step.length;
           for (const row of step) {
-            const input = (row[AT.input] ??= (largeInput.get(row[AT.seq]) as string | undefined) ?? "");
+            const input = (row[COLUMN.input] ??= (largeInput.get(row[COLUMN.seq]) as string | undefined) ?? "");
             bytes += Buffer.byteLength(input);
-            if (bytes > request.bytes && rows.length > 0) return { rows, nextDueAt: nextDueAt(open, now) };
-            take(row, request, now);
+            if (bytes > request.bytes && rows.length > 0) return { rows, nextDueAt: nextDueAt(unpaused, now) };
+            claimRow(row, request, now);
             rows.push(row);
           }
         }
         if (rows.length >= request.limit) return { rows, nextDueAt: null };
       }
-      return { rows, nextDueAt: nextDueAt(open, now) };
+      return { rows, nextDueAt: nextDueAt(unpaused, now) };
     },
   };
 }
@@ -282,36 +281,36 @@ export function packClaimed(rows: readonly ClaimedRow[]): Columns {
 
 export function unpackClaimed(columns: Columns): ClaimedJob[] {
   return fromColumns(columns, (at) => {
-    const error = at(AT.error) as string | null;
-    const tags = at(AT.tags) as string | null;
-    const schedule = at(AT.schedule) as string | null;
+    const error = at(COLUMN.error) as string | null;
+    const tags = at(COLUMN.tags) as string | null;
+    const schedule = at(COLUMN.schedule) as string | null;
     return {
-      id: at(AT.id) as string,
-      fence: at(AT.fence) as number,
-      type: at(AT.type) as string,
-      queue: at(AT.queue) as string,
-      priority: at(AT.priority) as number,
-      user: at(AT.user) as string | null,
-      input: at(AT.input) as string,
-      attempt: at(AT.attempt) as number,
-      maxAttempts: at(AT.max_attempts) as number,
-      losses: at(AT.losses) as number,
-      releases: at(AT.releases) as number,
-      runAt: at(AT.run_at) as number,
-      expiresAt: at(AT.expires_at) as number | null,
-      createdAt: at(AT.created_at) as number,
-      cancelRequested: at(AT.cancel_at) !== null,
+      id: at(COLUMN.id) as string,
+      fence: at(COLUMN.fence) as number,
+      type: at(COLUMN.type) as string,
+      queue: at(COLUMN.queue) as string,
+      priority: at(COLUMN.priority) as number,
+      user: at(COLUMN.user) as string | null,
+      input: at(COLUMN.input) as string,
+      attempt: at(COLUMN.attempt) as number,
+      maxAttempts: at(COLUMN.max_attempts) as number,
+      losses: at(COLUMN.losses) as number,
+      releases: at(COLUMN.releases) as number,
+      runAt: at(COLUMN.run_at) as number,
+      expiresAt: at(COLUMN.expires_at) as number | null,
+      createdAt: at(COLUMN.created_at) as number,
+      cancelRequested: at(COLUMN.cancel_at) !== null,
       error:
         error === null
           ? null
-          : { message: error, code: at(AT.error_code) as string | null, at: at(AT.error_at) as number },
+          : { message: error, code: at(COLUMN.error_code) as string | null, at: at(COLUMN.error_at) as number },
       tags: tags === null ? NO_TAGS : readTagText(tags),
-      schedule: schedule === null ? null : { name: schedule, slot: at(AT.slot) as number },
-      trace: at(AT.trace) as string | null,
+      schedule: schedule === null ? null : { name: schedule, slot: at(COLUMN.slot) as number },
+      trace: at(COLUMN.trace) as string | null,
       previous: {
-        state: at(AT.state) as State,
-        attempt: at(AT.previous_attempt) as number,
-        exhausted: at(AT.exhausted) as boolean,
+        state: at(COLUMN.state) as State,
+        attempt: at(COLUMN.previous_attempt) as number,
+        exhausted: at(COLUMN.exhausted) as boolean,
       },
     };
   });

@@ -1,6 +1,6 @@
 import type { Database, Statement } from "better-sqlite3";
 import { isFinished, type State } from "../../../job/state.js";
-import { CreatedAtIndex } from "./created-at-index.js";
+import { BlockRangeIndex } from "./block-range-index.js";
 import { Sequence } from "./sequence.js";
 
 /**
@@ -12,11 +12,11 @@ export class Counts {
   /** The jobs of a batch mostly have one type, so the last tally saves a lookup. */
   #last: Tally | undefined;
   readonly #finished = new Map<State, number>();
-  readonly createdAt: CreatedAtIndex;
+  readonly blockRanges: BlockRangeIndex;
   readonly sequence: Sequence;
   readonly #add;
   readonly #addTwo;
-  readonly #pace;
+  readonly #finishedPerSecond;
 
   constructor(db: Database) {
     const add = (rows: string): Statement =>
@@ -25,15 +25,15 @@ export class Counts {
       );
     this.#add = add("(?, ?, ?, ?)");
     this.#addTwo = add("(?, ?, ?, ?), (?, ?, ?, ?)");
-    this.#pace = db.prepare(
+    this.#finishedPerSecond = db.prepare(
       `INSERT INTO holdfast_pace (second, state, n) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n`,
     );
-    this.createdAt = new CreatedAtIndex(db);
+    this.blockRanges = new BlockRangeIndex(db);
     this.sequence = new Sequence(db);
   }
 
   /** A job changed its state. `from` is null for a new job, `to` is null for a deleted one. */
-  move(queue: string, type: string, from: State | null, to: State | null): void {
+  recordStateChange(queue: string, type: string, from: State | null, to: State | null): void {
     if (from === to) return;
     const { changes } = this.#tally(queue, type);
     if (from !== null) changes[from] = (changes[from] ?? 0) - 1;
@@ -53,8 +53,8 @@ export class Counts {
 
   write(now: number): void {
     for (const tally of this.#tallies.values()) this.#writeTally(tally);
-    for (const [state, n] of this.#finished) this.#pace.run(Math.floor(now / 1000), state, n);
-    this.createdAt.write();
+    for (const [state, n] of this.#finished) this.#finishedPerSecond.run(Math.floor(now / 1000), state, n);
+    this.blockRanges.write();
     this.sequence.write();
     this.#clear();
   }
@@ -71,7 +71,7 @@ export class Counts {
   }
 
   discard(): void {
-    this.createdAt.discard();
+    this.blockRanges.discard();
     this.sequence.discard();
     this.#clear();
   }

@@ -3,7 +3,7 @@ import { LIMITS } from "../../../defaults.js";
 import { isWaiting, type State } from "../../../job/state.js";
 import type { InsertResult, NewJob, UniqueKey } from "../../../store.js";
 import type { Counts } from "./counts.js";
-import { isHeld, type Keys } from "./keys.js";
+import { isKeyHeld, type Keys } from "./unique-keys.js";
 import { NEXT_SEQ } from "./sequence.js";
 
 /** insert: new rows, duplicates by id, and the three ways to handle a unique key that is held. */
@@ -19,17 +19,15 @@ export function insertOperation(
        VALUES (${seq}, ?, ?, ?, ?, 'pending', ?, ?, 0, ?, 0, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
        ON CONFLICT (id) DO NOTHING`,
     );
-  const insertFirst = insertWith(NEXT_SEQ);
+  const insertWithSeq = insertWith(NEXT_SEQ);
   const insertRow = insertWith("NULL");
   const insertInput = db.prepare("INSERT OR REPLACE INTO holdfast_inputs (job, input) VALUES (?, ?)");
   const deleteInput = db.prepare("DELETE FROM holdfast_inputs WHERE job = ?");
   const insertTag = db.prepare("INSERT OR IGNORE INTO holdfast_tags (tag, job) VALUES (?, ?)");
   const deleteTag = db.prepare("DELETE FROM holdfast_tags WHERE tag = ? AND job = ?");
   const exists = db.prepare("SELECT 1 FROM holdfast_jobs WHERE id = ?").pluck();
-  const waitingRow = db.prepare(
-    "SELECT seq, state, fence, queue, type, tags, created_at FROM holdfast_jobs WHERE id = ?",
-  );
-  waitingRow.safeIntegers(false);
+  const rowById = db.prepare("SELECT seq, state, fence, queue, type, tags, created_at FROM holdfast_jobs WHERE id = ?");
+  rowById.safeIntegers(false);
   const rewriteRow = db.prepare(
     `UPDATE holdfast_jobs SET type = ?, queue = ?, priority = ?, state = 'pending', user = ?, input = ?, attempt = 0,
        max_attempts = ?, losses = 0, releases = 0, run_at = ?, due_at = ?, expires_at = ?, schedule = ?, slot = ?, trace = ?,
@@ -42,19 +40,19 @@ export function insertOperation(
     if (unique !== null) {
       if (exists.get(job.id) !== undefined) return { status: "duplicate", of: job.id, replaced: false };
       const holder = keys.holder(unique.key);
-      if (holder !== undefined && isHeld(holder, now)) return conflict(job, unique, holder.job, now);
+      if (holder !== undefined && isKeyHeld(holder, now)) return conflict(job, unique, holder.job, now);
     }
     const [key, scope] = unique === null ? [null, null] : [unique.key, unique.scope];
     const values = [job.id, ...requestedValues(job, now), now, now, key, scope, tagText(job.tags)];
-    const { used } = counts.sequence;
-    const added = used === null ? insertRow.run(...values) : insertFirst.run(used, used, ...values);
+    const { mustExceed } = counts.sequence;
+    const added = mustExceed === null ? insertRow.run(...values) : insertWithSeq.run(mustExceed, mustExceed, ...values);
     if (added.changes === 0) return { status: "duplicate", of: job.id, replaced: false };
-    counts.sequence.taken();
+    counts.sequence.inserted();
     if (isLarge(job)) insertInput.run(added.lastInsertRowid, job.input);
     for (const tag of job.tags) insertTag.run(tag, added.lastInsertRowid);
-    if (unique !== null) keys.take(unique.key, job.id, hold(unique, 0, now));
-    counts.move(job.queue, job.type, null, "pending");
-    counts.createdAt.add(job.type, Number(added.lastInsertRowid), now);
+    if (unique !== null) keys.acquire(unique.key, job.id, keyRecord(unique, 0, now));
+    counts.recordStateChange(job.queue, job.type, null, "pending");
+    counts.blockRanges.add(job.type, Number(added.lastInsertRowid), now);
     return { status: "inserted" };
   }
 
@@ -66,7 +64,7 @@ export function insertOperation(
 
   /** Replaces a waiting job and keeps its id. The fence is not reset, so that an old lease is never mistaken for a new one. */
   function replace(job: NewJob, unique: UniqueKey, holderId: string, now: number): boolean {
-    const row = waitingRow.get(holderId) as
+    const row = rowById.get(holderId) as
       | {
           seq: number;
           state: State;
@@ -83,10 +81,10 @@ export function insertOperation(
     else deleteInput.run(row.seq);
     for (const tag of readTagText(row.tags)) deleteTag.run(tag, row.seq);
     for (const tag of job.tags) insertTag.run(tag, row.seq);
-    keys.take(unique.key, holderId, hold(unique, row.fence, now));
-    counts.move(row.queue, row.type, row.state, null);
-    counts.move(job.queue, job.type, null, "pending");
-    counts.createdAt.add(job.type, row.seq, row.created_at);
+    keys.acquire(unique.key, holderId, keyRecord(unique, row.fence, now));
+    counts.recordStateChange(row.queue, row.type, row.state, null);
+    counts.recordStateChange(job.queue, job.type, null, "pending");
+    counts.blockRanges.add(job.type, row.seq, row.created_at);
     return true;
   }
 
@@ -119,9 +117,9 @@ function isLarge(job: NewJob): boolean {
   return job.input.length > LIMITS.inlineInputBytes;
 }
 
-function hold(unique: UniqueKey, fence: number, now: number): Parameters<Keys["take"]>[2] {
+function keyRecord(unique: UniqueKey, fence: number, now: number): Parameters<Keys["acquire"]>[2] {
   const until = unique.scope === "period" ? now + unique.periodMs : null;
-  return { scope: unique.scope, until, takenAtFence: fence };
+  return { scope: unique.scope, until, acquiredAtFence: fence };
 }
 
 export function tagText(tags: readonly string[]): string | null {

@@ -21,11 +21,11 @@ export interface LiveLane extends Lane {
  */
 export interface Lanes {
   /** Lanes of queues that are not paused, highest priority first. */
-  open(queues: readonly string[] | null): LiveLane[];
+  unpaused(queues: readonly string[] | null): LiveLane[];
   /** All lanes, by queue and priority. */
   live(): LiveLane[];
-  pause(queue: string, paused: boolean): void;
-  list(): QueueRecord[];
+  setPaused(queue: string, paused: boolean): void;
+  queues(): QueueRecord[];
 }
 
 export function laneStatements(db: Database): Lanes {
@@ -63,17 +63,17 @@ export function laneStatements(db: Database): Lanes {
   }
 
   return {
-    open(queues) {
+    unpaused(queues) {
       const lanes = queues === null ? live() : [...new Set(queues)].flatMap(ofQueue);
       const paused = new Set(pausedQueues.all());
-      const open = paused.size === 0 ? lanes : lanes.filter(({ queue }) => !paused.has(queue));
-      return open.length < 2 ? open : open.sort((a, b) => b.priority - a.priority);
+      const unpaused = paused.size === 0 ? lanes : lanes.filter(({ queue }) => !paused.has(queue));
+      return unpaused.length < 2 ? unpaused : unpaused.sort((a, b) => b.priority - a.priority);
     },
     live,
-    pause(queue, paused) {
+    setPaused(queue, paused) {
       (paused ? pause : resume).run(queue);
     },
-    list() {
+    queues() {
       const paused = new Set(pausedQueues.all() as string[]);
       const byQueue = new Map<string, QueueRecord>();
       for (const { queue, priority } of live()) {

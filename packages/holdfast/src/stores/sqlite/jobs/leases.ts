@@ -21,7 +21,7 @@ export interface LeaseOperations {
   start(marks: readonly StartMark[], now: number): LeaseResult[];
   extend(leases: readonly LeaseRef[], leaseMs: number, now: number): LeaseResult[];
   settle(outcomes: readonly Outcome[], now: number): SettleResult[];
-  isHeld(lease: LeaseRef): boolean;
+  isLeaseHeld(lease: LeaseRef): boolean;
   note(notes: readonly Note[], now: number): void;
 }
 
@@ -37,17 +37,17 @@ export function leaseOperations(
   const markRunning = db.prepare(
     "UPDATE holdfast_jobs SET state = 'running', started_at = ?, updated_at = ? WHERE seq = ?",
   );
-  const moveDue = db.prepare("UPDATE holdfast_jobs SET due_at = ?, updated_at = ? WHERE seq = ?");
+  const setDueAt = db.prepare("UPDATE holdfast_jobs SET due_at = ?, updated_at = ? WHERE seq = ?");
   const finish = db.prepare(
     `UPDATE holdfast_jobs SET state = ?, output = ?, due_at = NULL, finished_at = ?, updated_at = ?, attempt = ?,
        releases = ?, started_at = coalesce(started_at, ?) WHERE seq = ?`,
   );
-  const finishHeld = db.prepare(
+  const finishIfHeld = db.prepare(
     `UPDATE holdfast_jobs SET state = ?, output = ?, due_at = NULL, finished_at = ?, updated_at = ?, attempt = ?,
        releases = ?, started_at = coalesce(started_at, ?)
      WHERE seq = ? AND id = ? AND fence = ? AND state = ? AND cancel_at IS NULL`,
   );
-  const finishHeldWithError = db.prepare(
+  const finishIfHeldWithError = db.prepare(
     `UPDATE holdfast_jobs SET state = ?, due_at = NULL, finished_at = ?, updated_at = ?, attempt = ?, releases = ?,
        error = ?, error_code = ?, error_at = ?, started_at = coalesce(started_at, ?)
      WHERE seq = ? AND id = ? AND fence = ? AND state = ? AND cancel_at IS NULL`,
@@ -56,7 +56,6 @@ export function leaseOperations(
     `UPDATE holdfast_jobs SET state = ?, due_at = ?, run_at = ?, updated_at = ?, attempt = ?, releases = ?,
        started_at = coalesce(started_at, ?), worker = NULL WHERE seq = ?`,
   );
-  const setError = db.prepare("UPDATE holdfast_jobs SET error = ?, error_code = ?, error_at = ? WHERE seq = ?");
   const setProgress = db.prepare(
     "UPDATE holdfast_jobs SET progress = ?, progress_note = ?, updated_at = ? WHERE seq = ?",
   );
@@ -77,10 +76,21 @@ export function leaseOperations(
     const guard = [row.seq, id, fence, row.state];
     const done =
       error === null
-        ? finishHeld.run(to, output, now, now, attempt, releases, startedAt, ...guard)
-        : finishHeldWithError.run(to, now, now, attempt, releases, error.message, error.code, now, startedAt, ...guard);
+        ? finishIfHeld.run(to, output, now, now, attempt, releases, startedAt, ...guard)
+        : finishIfHeldWithError.run(
+            to,
+            now,
+            now,
+            attempt,
+            releases,
+            error.message,
+            error.code,
+            now,
+            startedAt,
+            ...guard,
+          );
     if (done.changes === 0) return false;
-    counts.move(row.queue, row.type, row.state, to);
+    counts.recordStateChange(row.queue, row.type, row.state, to);
     return true;
   }
 
@@ -96,9 +106,9 @@ export function leaseOperations(
       const dueAt = now + outcome.delayMs;
       makeWaiting.run(to, dueAt, dueAt, now, outcome.attempt, outcome.releases, outcome.startedAt, row.seq);
     }
-    if (outcome.error !== null) setError.run(outcome.error.message, outcome.error.code, now, row.seq);
+    if (outcome.error !== null) history.setError(row.seq, outcome.error, now);
     if (outcome.attemptRecord !== null) history.appendAttempt(row.seq, outcome.attemptRecord);
-    counts.move(row.queue, row.type, row.state, to);
+    counts.recordStateChange(row.queue, row.type, row.state, to);
     if (to !== outcome.to) return "cancelled";
     if (isFinished(to) && !outcome.keep) changes.deleteJob(outcome.id);
     return "applied";
@@ -115,7 +125,7 @@ export function leaseOperations(
         if (row === undefined) return "lost";
         if (row.state === "claimed") {
           markRunning.run(mark.startedAt, now, row.seq);
-          counts.move(row.queue, row.type, "claimed", "running");
+          counts.recordStateChange(row.queue, row.type, "claimed", "running");
           const cached = leased.get(mark.id);
           if (cached !== undefined) cached.state = "running";
         }
@@ -125,11 +135,11 @@ export function leaseOperations(
       leases.map((lease) => {
         const row = held(lease);
         if (row === undefined) return "lost";
-        moveDue.run(now + leaseMs, now, row.seq);
+        setDueAt.run(now + leaseMs, now, row.seq);
         return leaseResult(row);
       }),
     settle: (outcomes, now) => outcomes.map((outcome) => settleOne(outcome, now)),
-    isHeld: (lease) => held(lease) !== undefined,
+    isLeaseHeld: (lease) => held(lease) !== undefined,
     note(notes, now) {
       for (const note of notes) {
         const row = held(note);
@@ -155,35 +165,35 @@ const OUTCOME_FIELDS = [
   "attemptRecord",
   "keep",
 ] as const satisfies readonly (keyof Outcome)[];
-const AT = columnPositions(OUTCOME_FIELDS);
+const COLUMN = columnPositions(OUTCOME_FIELDS);
 
 export function packOutcomes(outcomes: readonly Outcome[]): Columns {
   return toColumns(outcomes, OUTCOME_FIELDS);
 }
 
 /** The fields of outcomes that wake-up hints need. In the usual batch all jobs completed, and one row is enough. */
-export function outcomesDue(packed: Columns): Pick<Outcome, "to" | "delayMs">[] {
-  const to = packed.columns[AT.to];
+export function outcomesForHints(packed: Columns): Pick<Outcome, "to" | "delayMs">[] {
+  const to = packed.columns[COLUMN.to];
   const allCompleted = to !== undefined && "all" in to && to.all === "completed";
   return fromColumns(allCompleted ? { ...packed, length: 1 } : packed, (at) => ({
-    to: at(AT.to) as Outcome["to"],
-    delayMs: at(AT.delayMs) as number,
+    to: at(COLUMN.to) as Outcome["to"],
+    delayMs: at(COLUMN.delayMs) as number,
   }));
 }
 
 export function unpackOutcomes(columns: Columns): Outcome[] {
   return fromColumns(columns, (at) => ({
-    id: at(AT.id) as string,
-    fence: at(AT.fence) as number,
-    to: at(AT.to) as Outcome["to"],
-    output: at(AT.output) as string | null,
-    delayMs: at(AT.delayMs) as number,
-    attempt: at(AT.attempt) as number,
-    releases: at(AT.releases) as number,
-    error: at(AT.error) as Outcome["error"],
-    startedAt: at(AT.startedAt) as number | null,
-    attemptRecord: at(AT.attemptRecord) as Outcome["attemptRecord"],
-    keep: at(AT.keep) as boolean,
+    id: at(COLUMN.id) as string,
+    fence: at(COLUMN.fence) as number,
+    to: at(COLUMN.to) as Outcome["to"],
+    output: at(COLUMN.output) as string | null,
+    delayMs: at(COLUMN.delayMs) as number,
+    attempt: at(COLUMN.attempt) as number,
+    releases: at(COLUMN.releases) as number,
+    error: at(COLUMN.error) as Outcome["error"],
+    startedAt: at(COLUMN.startedAt) as number | null,
+    attemptRecord: at(COLUMN.attemptRecord) as Outcome["attemptRecord"],
+    keep: at(COLUMN.keep) as boolean,
     keepMs: null,
   }));
 }

@@ -92,7 +92,7 @@ export function pageFinder(
 
   /** Reads `max` jobs in all: the same number in each lane, half of them due before now and half after. */
   function dueAround({ states, types, queues }: JobFilter, max: number, now: number): number[] {
-    const scanned = lanes.list().filter(({ queue }) => queues?.includes(queue) ?? true);
+    const scanned = lanes.queues().filter(({ queue }) => queues?.includes(queue) ?? true);
     const each = scanned.flatMap(({ queue, priorities }) => priorities.map((priority) => [queue, priority] as const));
     const limit = Math.ceil(max / (2 * each.length));
     return each

@@ -6,7 +6,7 @@ import { JOB_ROW_COLUMNS, type ChangeOperations, type JobRow } from "./changes.j
 import { lostAttempt } from "./claim.js";
 import type { Counts } from "./counts.js";
 import type { History } from "./history.js";
-import type { Keys } from "./keys.js";
+import type { Keys } from "./unique-keys.js";
 import type { Lane, Lanes } from "./lanes.js";
 
 interface LeasedRow extends JobRow {
@@ -58,11 +58,10 @@ export function maintenanceOperations(
     `SELECT ${JOB_ROW_COLUMNS}, attempt, max_attempts, losses, due_at, worker, claimed_at, started_at FROM holdfast_jobs
      WHERE queue = ? AND priority = ? AND due_at <= ? AND (due_at, seq) > (?, ?) ORDER BY due_at, seq LIMIT ?`,
   );
-  const endLease = db.prepare(
+  const endJob = db.prepare(
     `UPDATE holdfast_jobs SET state = ?, due_at = ?, run_at = coalesce(?, run_at), finished_at = ?, updated_at = ?,
        attempt = ?, losses = losses + ?, worker = NULL WHERE seq = ?`,
   );
-  const setError = db.prepare("UPDATE holdfast_jobs SET error = ?, error_code = ?, error_at = ? WHERE seq = ?");
   const expired = db.prepare(
     `SELECT ${JOB_ROW_COLUMNS}, attempt FROM holdfast_jobs WHERE expires_at <= ? AND expires_at IS NOT NULL
      AND due_at IS NOT NULL AND state IN ('pending', 'failed') ORDER BY expires_at LIMIT ?`,
@@ -76,19 +75,19 @@ export function maintenanceOperations(
     `INSERT INTO holdfast_turns (name, at) VALUES (@name, @now) ON CONFLICT DO UPDATE SET at = @now
      WHERE holdfast_turns.at <= @now - @everyMs OR holdfast_turns.at > @now`,
   );
-  const lastSeen = db.prepare("SELECT at FROM holdfast_turns WHERE name = 'clock'").pluck();
+  const lastClock = db.prepare("SELECT at FROM holdfast_turns WHERE name = 'clock'").pluck();
   const setLastSeen = db.prepare(
     "INSERT INTO holdfast_turns (name, at) VALUES ('clock', @now) ON CONFLICT DO UPDATE SET at = @now",
   );
-  const pullDue = db.prepare(
+  const makeDueNow = db.prepare(
     `UPDATE holdfast_jobs SET due_at = @now WHERE queue = @queue AND priority = @priority
-     AND due_at > @now AND due_at <= @seen AND state IN ('pending', 'failed')`,
+     AND due_at > @now AND due_at <= @last AND state IN ('pending', 'failed')`,
   );
-  const pullLeases = db.prepare(
+  const shiftLeases = db.prepare(
     `UPDATE holdfast_jobs SET due_at = due_at - @by WHERE queue = @queue AND priority = @priority
-     AND due_at > @seen AND state IN ('claimed', 'running')`,
+     AND due_at > @last AND state IN ('claimed', 'running')`,
   );
-  const pullSchedules = db.prepare(
+  const resetSchedules = db.prepare(
     `UPDATE holdfast_schedules SET last_slot = min(last_slot, @now), next_run_at = NULL, version = version || '+',
        created_at = min(created_at, @now), updated_at = @now
      WHERE updated_at > @now + ${CLOCK_WRONG_MS}`,
@@ -103,10 +102,10 @@ export function maintenanceOperations(
     const used = attemptsUsed(row);
     const to: State = row.cancel_at !== null ? "cancelled" : used >= row.max_attempts ? "dead" : "pending";
     const finished = to === "pending" ? null : now;
-    endLease.run(to, finished === null ? now : null, finished === null ? now : null, finished, now, used, 1, row.seq);
-    setError.run(STALE_ERROR.message, STALE_ERROR.code, now, row.seq);
+    endJob.run(to, finished === null ? now : null, finished === null ? now : null, finished, now, used, 1, row.seq);
+    history.setError(row.seq, STALE_ERROR, now);
     history.appendAttempt(row.seq, lostAttempt(row, now));
-    counts.move(row.queue, row.type, row.state, to);
+    counts.recordStateChange(row.queue, row.type, row.state, to);
     return { id: row.id, type: row.type, queue: row.queue, attempt: used, to };
   }
 
@@ -114,18 +113,18 @@ export function maintenanceOperations(
    * After the clock was set back, due jobs and the leases of crashed workers would wait until it has caught up. So jobs that
    * were due by the old time become due now, and leases keep the time they had left.
    */
-  function followClock(wasClockSetBack: boolean, now: number): void {
-    const seen = lastSeen.get() as number | undefined;
-    if (seen !== undefined && now < seen - CLOCK_SET_BACK_MS) {
+  function adjustToClock(wasClockSetBack: boolean, now: number): void {
+    const last = lastClock.get() as number | undefined;
+    if (last !== undefined && now < last - CLOCK_SET_BACK_MS) {
       for (const { queue, priority } of lanes.live()) {
-        pullDue.run({ queue, priority, now, seen });
-        pullLeases.run({ queue, priority, by: seen - now, seen });
+        makeDueNow.run({ queue, priority, now, last });
+        shiftLeases.run({ queue, priority, by: last - now, last });
       }
     }
     // Schedules wait if the clock was set back by an hour: the slots of that hour have run already. If it was wrong by days
     // or years, they would wait as long. Only a process that has seen its clock go back may move them: one whose own clock
     // is behind would run slots twice.
-    if (wasClockSetBack) pullSchedules.run({ now });
+    if (wasClockSetBack) resetSchedules.run({ now });
     setLastSeen.run({ now });
   }
 
@@ -153,9 +152,9 @@ export function maintenanceOperations(
 
     expireOverdue: (limit, now) =>
       (expired.all(now, limit) as (JobRow & { attempt: number })[]).map((row) => {
-        endLease.run("dead", null, null, now, now, row.attempt, 0, row.seq);
-        setError.run(EXPIRED_ERROR.message, EXPIRED_ERROR.code, now, row.seq);
-        counts.move(row.queue, row.type, row.state, "dead");
+        endJob.run("dead", null, null, now, now, row.attempt, 0, row.seq);
+        history.setError(row.seq, EXPIRED_ERROR, now);
+        counts.recordStateChange(row.queue, row.type, row.state, "dead");
         return { id: row.id, type: row.type, queue: row.queue, attempt: row.attempt, to: "dead" as const };
       }),
 
@@ -173,8 +172,8 @@ export function maintenanceOperations(
     tryAcquireDuty: (name, everyMs, now) => acquireDuty.run({ name, now, everyMs }).changes > 0,
 
     maintain(wasClockSetBack, now) {
-      followClock(wasClockSetBack, now);
-      keys.deletePast(now, 1_000);
+      adjustToClock(wasClockSetBack, now);
+      keys.deleteExpired(now, 1_000);
       deleteOldPace.run(Math.floor(now / 1000) - 120);
       deleteOldBlocks.run();
     },

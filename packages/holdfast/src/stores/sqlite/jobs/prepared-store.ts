@@ -7,7 +7,7 @@ import type { Columns } from "../thread/columns.js";
 import { Counts } from "./counts.js";
 import { historyStatements } from "./history.js";
 import { insertOperation } from "./insert.js";
-import { keyStatements } from "./keys.js";
+import { keyStatements } from "./unique-keys.js";
 import { laneStatements } from "./lanes.js";
 import { LeaseCache } from "./lease-cache.js";
 import { leaseOperations, packOutcomes, unpackOutcomes } from "./leases.js";
@@ -97,7 +97,7 @@ export const LEASE_CALLS: ReadonlySet<OperationName> = new Set<OperationName>([
 export interface PreparedStore {
   operations: Operations;
   counts: Counts;
-  readonly isHeld: (lease: S.LeaseRef) => boolean;
+  readonly isLeaseHeld: (lease: S.LeaseRef) => boolean;
   /** The result of a claim that would find nothing, else null. Takes no write lock. */
   emptyClaim(request: S.ClaimRequest, now: number): ClaimedRows | null;
   /** Leased jobs with a cancel request. */
@@ -107,14 +107,14 @@ export interface PreparedStore {
 }
 
 /** Operations on the caller's own connection, inside the caller's transaction. */
-export interface CallersOperations {
+export interface TransactionOperations {
   insert(now: number, jobs: readonly S.NewJob[]): S.InsertResult[];
   settle(now: number, outcome: S.Outcome, note: S.Note | null): S.SettleResult;
 }
 
-export function callersOperationsOn(db: Database): CallersOperations {
-  const { operations, counts, isHeld } = prepareStore(db);
-  function counting<Result>(now: number, work: () => Result): Result {
+export function transactionOperationsOn(db: Database): TransactionOperations {
+  const { operations, counts, isLeaseHeld } = prepareStore(db);
+  function withCounts<Result>(now: number, work: () => Result): Result {
     try {
       const result = work();
       counts.write(now);
@@ -124,10 +124,10 @@ export function callersOperationsOn(db: Database): CallersOperations {
     }
   }
   return {
-    insert: (now, jobs) => counting(now, () => operations.insert(now, jobs)),
+    insert: (now, jobs) => withCounts(now, () => operations.insert(now, jobs)),
     settle: (now, outcome, note) =>
-      counting(now, () => {
-        if (!isHeld(outcome)) return "lost";
+      withCounts(now, () => {
+        if (!isLeaseHeld(outcome)) return "lost";
         if (note !== null) operations.note(now, [note]);
         return operations.settle(now, packOutcomes([outcome]))[0] ?? "lost";
       }),
@@ -157,9 +157,9 @@ export function prepareStore(db: Database): PreparedStore {
 
   return {
     counts,
-    isHeld: (lease) => leases.isHeld(lease),
+    isLeaseHeld: (lease) => leases.isLeaseHeld(lease),
     emptyClaim(request, now) {
-      const empty = claim.empty(request, now);
+      const empty = claim.emptyClaim(request, now);
       return empty === null ? null : { at: now, rows: packClaimed(empty.rows), nextDueAt: empty.nextDueAt };
     },
     nextScheduleAt: () => schedules.nextAt(),
@@ -186,8 +186,8 @@ export function prepareStore(db: Database): PreparedStore {
       maintain: (now, wasClockSetBack) => maintenance.maintain(wasClockSetBack, now),
       tryAcquireDuty: (now, name, everyMs) => maintenance.tryAcquireDuty(name, everyMs, now),
       stats: (now) => queries.stats(now),
-      setPaused: (_now, queue, paused) => lanes.pause(queue, paused),
-      queues: () => lanes.list(),
+      setPaused: (_now, queue, paused) => lanes.setPaused(queue, paused),
+      queues: () => lanes.queues(),
       putSchedule: (now, schedule, version) => schedules.put(schedule, version, now),
       getSchedule: (_now, name) => schedules.get(name),
       listSchedules: (_now, filter, page) => schedules.list(filter, page),

@@ -123,7 +123,7 @@ export function queryOperations(db: Database, lanes: Lanes, history: History): Q
     skip: (filter, page, now) => skip(filter, page, now),
     stats(now) {
       const dues = lanes
-        .open(null)
+        .unpaused(null)
         .filter(({ dueAt }) => dueAt <= now)
         .map((lane) => oldestDue.get(lane.queue, lane.priority, now) as number | undefined)
         .filter((due) => due !== undefined);

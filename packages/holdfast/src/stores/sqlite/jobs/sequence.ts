@@ -1,6 +1,6 @@
 import type { Database } from "better-sqlite3";
 
-/** SQL for the number of the next job. Both placeholders are {@link Sequence.used}. NULL: SQLite assigns it. */
+/** SQL for the number of the next job. Both placeholders are {@link Sequence.mustExceed}. NULL: SQLite assigns it. */
 export const NEXT_SEQ = `(SELECT max(highest, ?) + 1 FROM holdfast_numbers
   WHERE max(highest, ?) > coalesce((SELECT max(seq) FROM holdfast_jobs), 0))`;
 
@@ -24,12 +24,12 @@ export class Sequence {
   }
 
   /** The highest deleted number, which the next job must exceed, for {@link NEXT_SEQ}. Null if SQLite assigns a new one. */
-  get used(): number | null {
+  get mustExceed(): number | null {
     return this.#isSafe ? null : this.#deleted;
   }
 
   /** A job was inserted. */
-  taken(): void {
+  inserted(): void {
     this.#isSafe = true;
   }
 

@@ -15,7 +15,7 @@ export interface ConnectionOptions {
   /** Do not create the file, and open a read-only file for reading. */
   mustExist: boolean;
   /** The file that was opened first. Later connections must open the same file. */
-  known?: OpenFile | null;
+  expectedFile?: OpenFile | null;
 }
 
 // A little more than the log has at an automatic checkpoint. If a long-running reader made it grow, the next write shrinks it.
@@ -24,10 +24,10 @@ const WAL_BYTES = 20 * 1024 * 1024;
 /** Opens the file (or `:memory:`) and sets the pragmas of every connection. */
 export function connect(options: ConnectionOptions): Database {
   const Driver = loadDriver();
-  const { file, busyMs, mustExist, known = null } = options;
+  const { file, busyMs, mustExist, expectedFile = null } = options;
   let db: Database | undefined;
-  if (known !== null && !isInPlace(known)) throw movedFile(file);
-  const fileMustExist = known !== null || mustExist;
+  if (expectedFile !== null && !isInPlace(expectedFile)) throw movedFile(file);
+  const fileMustExist = expectedFile !== null || mustExist;
   if (fileMustExist && !existsSync(file)) throw new StoreUnreadableError(`file ${file} does not exist; check the path`);
   if (file !== ":memory:" && !fileMustExist) createFolderOf(file);
   // Before opening: SQLite would create a log with the same permissions, and it would stay read-only.

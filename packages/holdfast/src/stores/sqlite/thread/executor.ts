@@ -50,7 +50,7 @@ export function createExecutor(options: ConnectionOptions): Executor {
   let db: Database | undefined;
   let guard: FileGuard | null = null;
   let store: PreparedStore | undefined;
-  let transaction: Transaction | undefined;
+  let transaction: TransactionStatements | undefined;
   let seenVersion = 0;
   let seenSchedule: number | null = null;
 
@@ -63,7 +63,7 @@ export function createExecutor(options: ConnectionOptions): Executor {
       connection.close();
       throw error;
     }
-    options.known ??= guard?.file ?? null;
+    options.expectedFile ??= guard?.file ?? null;
     db = connection;
     return db;
   }
@@ -96,7 +96,7 @@ export function createExecutor(options: ConnectionOptions): Executor {
     }
   }
 
-  function forget(): void {
+  function resetConnection(): void {
     store = undefined;
     transaction = undefined;
     db = undefined;
@@ -108,7 +108,7 @@ export function createExecutor(options: ConnectionOptions): Executor {
     try {
       connection.exec("ROLLBACK");
     } catch {
-      forget();
+      resetConnection();
       connection.close();
     }
   }
@@ -118,23 +118,23 @@ export function createExecutor(options: ConnectionOptions): Executor {
     return [call.n, operation(call.now ?? Date.now(), ...call.args)];
   }
 
-  function attempt(calls: readonly Call[], isRepeat = false): CallResult[] {
+  function runGroup(calls: readonly Call[], isRepeat = false): CallResult[] {
     if (calls.length === 0) return [];
     try {
       return inOneTransaction(calls);
     } catch (error) {
       const packed = packError(error);
-      if (repaired(packed) && !isRepeat) return attempt(calls, true);
+      if (repair(packed) && !isRepeat) return runGroup(calls, true);
       // A lock or a moved file fails all calls alike. Repeating each alone would wait for the lock once per call.
       const failsAll = packed.kind === "unavailable" || packed.kind === "moved";
-      if (calls.length === 1 || failsAll) return refused(calls, packed);
+      if (calls.length === 1 || failsAll) return errorResults(calls, packed);
       // One call failed the group: each is repeated alone, and only the bad one fails.
-      return calls.flatMap((call) => attempt([call], isRepeat));
+      return calls.flatMap((call) => runGroup([call], isRepeat));
     }
   }
 
   /** Repairs the cause of an error where possible. Returns whether the calls should be repeated. */
-  function repaired({ kind }: PackedError): boolean {
+  function repair({ kind }: PackedError): boolean {
     if (kind === "moved") return guard?.repair() === true;
     return kind === "full" && db !== undefined && truncateWal(db);
   }
@@ -152,7 +152,7 @@ export function createExecutor(options: ConnectionOptions): Executor {
     migrate(connection, now);
     if (options.file !== ":memory:" && !options.mustExist) keepSparePages(connection);
     guard?.verify();
-    return options.known ?? null;
+    return options.expectedFile ?? null;
   }
 
   function runOnConnection(call: Call, isRepeat = false): CallResult {
@@ -163,13 +163,13 @@ export function createExecutor(options: ConnectionOptions): Executor {
       if (call.op === "verify") verify();
       if (call.op === "close") {
         const connection = db;
-        forget();
+        resetConnection();
         connection?.close();
       }
       return [call.n, undefined];
     } catch (error) {
       const packed = packError(error);
-      return repaired(packed) && !isRepeat ? runOnConnection(call, true) : [call.n, undefined, packed];
+      return repair(packed) && !isRepeat ? runOnConnection(call, true) : [call.n, undefined, packed];
     }
   }
 
@@ -185,7 +185,7 @@ export function createExecutor(options: ConnectionOptions): Executor {
       return [];
     } catch (error) {
       const operations = calls.filter(({ op }) => !isConnectionCall(op));
-      return refused(operations, packError(error));
+      return errorResults(operations, packError(error));
     }
   }
 
@@ -207,29 +207,29 @@ export function createExecutor(options: ConnectionOptions): Executor {
     execute(calls) {
       const startedAt = performance.now();
       const results = new Map<number, CallResult>();
-      const keep = (group: readonly CallResult[]): void => {
+      const collect = (group: readonly CallResult[]): void => {
         for (const result of group) results.set(result[0], result);
       };
       let reads: Call[] = [];
       let writes: Call[] = [];
       const flush = (): void => {
         // Reads need no lock, so they must not wait for one with the writes.
-        keep(attempt(reads));
+        collect(runGroup(reads));
         const [only] = writes;
         const empty = writes.length === 1 && only !== undefined ? emptyClaim(only) : null;
-        keep(empty === null ? attempt(writes) : [empty]);
+        collect(empty === null ? runGroup(writes) : [empty]);
         reads = [];
         writes = [];
       };
       for (const call of calls) {
         if (isConnectionCall(call.op)) {
           flush();
-          keep([runOnConnection(call)]);
+          collect([runOnConnection(call)]);
         } else (READS.has(call.op) ? reads : writes).push(call);
       }
       flush();
       // The link checks the file while this runs (see link.ts). If this took long, the file may have been moved since.
-      if (performance.now() - startedAt >= SLOW_MS) keep(refuseIfMoved(calls));
+      if (performance.now() - startedAt >= SLOW_MS) collect(refuseIfMoved(calls));
       const inOrder = calls.map((call) => results.get(call.n) ?? ([call.n, undefined] as CallResult));
       return { results: inOrder, hints: hintsOf(calls, inOrder) };
     },
@@ -252,16 +252,16 @@ export function createExecutor(options: ConnectionOptions): Executor {
 }
 
 /** Prepared once: parsing them for each transaction would cost a small write 5 %. */
-interface Transaction {
+interface TransactionStatements {
   begin: Statement;
   commit: Statement;
 }
 
-function transactionOn(db: Database): Transaction {
+function transactionOn(db: Database): TransactionStatements {
   return { begin: db.prepare("BEGIN IMMEDIATE"), commit: db.prepare("COMMIT") };
 }
 
-function refused(calls: readonly Call[], error: PackedError): CallResult[] {
+function errorResults(calls: readonly Call[], error: PackedError): CallResult[] {
   return calls.map((call) => [call.n, undefined, error]);
 }
 

@@ -20,7 +20,7 @@ import {
   settleHints,
   WORK_NOW,
 } from "../../hints.js";
-import { outcomesDue } from "../jobs/leases.js";
+import { outcomesForHints } from "../jobs/leases.js";
 import type { Columns } from "./columns.js";
 import type { Call, CallResult } from "./executor.js";
 
@@ -41,7 +41,7 @@ function hintsOfCall({ op, args, now }: Call, value: unknown): readonly Hint[] {
     case "fire":
       return fireHints(args[0] as Firing[], value as FireResult[], now ?? Date.now());
     case "settle":
-      return settleHints(outcomesDue(args[0] as Columns));
+      return settleHints(outcomesForHints(args[0] as Columns));
     case "cancel":
       return cancelHints(args[0] as string[], value as CancelResult[]);
     case "retry":

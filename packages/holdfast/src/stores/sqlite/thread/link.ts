@@ -12,11 +12,11 @@ export interface Link {
   watch(on: boolean): void;
 }
 
-interface Pending {
+interface PendingCall {
   resolve(value: unknown): void;
   reject(error: Error): void;
   /** The file was not in its place when the call was sent: its result counts only after the thread has verified the file. */
-  isDoubtful: boolean;
+  needsVerification: boolean;
 }
 
 /**
@@ -25,8 +25,8 @@ interface Pending {
  * and claims are sent together with outcomes: 65,000 jobs/s (docs/decisions/0002). Results are matched to calls by number.
  */
 export function threadLink(options: ConnectionOptions, onHints: (hints: Hint[]) => void): Link {
-  const pending = new Map<number, Pending>();
-  let outbox: Call[] = [];
+  const pending = new Map<number, PendingCall>();
+  let unsentCalls: Call[] = [];
   let lastNumber = 0;
   let thread: Worker | undefined;
   let watching = false;
@@ -40,7 +40,7 @@ export function threadLink(options: ConnectionOptions, onHints: (hints: Hint[]) 
       resourceLimits: { maxYoungGenerationSizeMb: 8 },
     });
     started.on("message", ({ results, hints }: { results: CallResult[]; hints: Hint[] }) => {
-      for (const result of results) settle(result);
+      for (const result of results) resolveCall(result);
       if (hints.length > 0) onHints(hints);
     });
     started.on("error", (error) => drop(started, error));
@@ -64,17 +64,17 @@ export function threadLink(options: ConnectionOptions, onHints: (hints: Hint[]) 
     pending.clear();
   }
 
-  function settle([n, value, error]: CallResult): void {
+  function resolveCall([n, value, error]: CallResult): void {
     const waiting = pending.get(n);
     if (waiting === undefined) return;
     pending.delete(n);
     if (pending.size === 0) thread?.unref();
     if (error !== undefined) waiting.reject(unpackError(error, options.file));
-    else if (waiting.isDoubtful) void resolveIfInPlace(waiting, value);
+    else if (waiting.needsVerification) void resolveIfInPlace(waiting, value);
     else waiting.resolve(value);
   }
 
-  async function resolveIfInPlace(waiting: Pending, value: unknown): Promise<void> {
+  async function resolveIfInPlace(waiting: PendingCall, value: unknown): Promise<void> {
     try {
       // The thread was closed meanwhile, so nothing can verify the file.
       if (thread === undefined) throw movedFile(options.file);
@@ -88,27 +88,27 @@ export function threadLink(options: ConnectionOptions, onHints: (hints: Hint[]) 
   function call(op: Call["op"], args: readonly unknown[], now: number | null): Promise<unknown> {
     const n = ++lastNumber;
     return new Promise((resolve, reject) => {
-      pending.set(n, { resolve, reject, isDoubtful: false });
-      outbox.push({ n, op, args, now });
-      if (outbox.length === 1) queueMicrotask(send);
+      pending.set(n, { resolve, reject, needsVerification: false });
+      unsentCalls.push({ n, op, args, now });
+      if (unsentCalls.length === 1) queueMicrotask(send);
     });
   }
 
   function send(): void {
-    const calls = outbox;
-    outbox = [];
+    const calls = unsentCalls;
+    unsentCalls = [];
     const target = ensureThread();
     target.ref();
     target.postMessage({ calls });
-    const { known = null } = options;
+    const { expectedFile = null } = options;
     const checked = calls.filter(({ op }) => needsFileCheck(op));
     // The moved-file check (see file-guard.ts) runs here, while the thread writes: on the thread it would add 20 µs to every
     // write. A call made after the file was moved is refused. A call in flight at that moment may succeed: its job is in the
     // file that was moved. See docs/decisions/0010.
-    if (known === null || checked.length === 0 || isInPlace(known)) return;
+    if (expectedFile === null || checked.length === 0 || isInPlace(expectedFile)) return;
     for (const { n } of checked) {
       const waiting = pending.get(n);
-      if (waiting !== undefined) waiting.isDoubtful = true;
+      if (waiting !== undefined) waiting.needsVerification = true;
     }
   }
 

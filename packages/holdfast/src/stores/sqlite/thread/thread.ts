@@ -48,7 +48,7 @@ port.on("message", (first: ToThread) => {
   }
   if (calls.length === 0) return;
   const done = executor.execute(calls);
-  walWatcher.used(done.hints.length > 0);
+  walWatcher.recordOwnUse(done.hints.length > 0);
   port.postMessage(done);
   scheduleFileCheck();
   if (calls.some((call) => call.op === "close")) {

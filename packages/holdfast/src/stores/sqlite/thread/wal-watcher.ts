@@ -53,7 +53,7 @@ export class WalWatcher {
   }
 
   /** This process has used the database. `changed`: it wrote something that listeners may wait for. */
-  used(changed: boolean): void {
+  recordOwnUse(changed: boolean): void {
     this.#lastOwnUseAt = performance.now();
     if (changed) this.#lastChangeAt = this.#lastOwnUseAt;
   }

@@ -19,7 +19,7 @@ const NO_ENTRY: Entry = { type: ANY_TYPE, first: 0, below: 0, since: 0, until: 0
  * list-plan.ts). Rounded to ten seconds, so that few inserts have something to write. Entries are collected in memory during a
  * transaction.
  */
-export class CreatedAtIndex {
+export class BlockRangeIndex {
   /** The latest entry of each type. */
   readonly #latest = new Map<string, Entry>();
   readonly #unwritten: Entry[] = [];
