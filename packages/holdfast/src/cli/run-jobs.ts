@@ -6,7 +6,7 @@ import type { Telemetry } from "../engine/events/telemetry.js";
 import { messageOf } from "../job/thrown.js";
 import { loggerOf, openService } from "./store/clients.js";
 import type { Context } from "./parse/command.js";
-import { Failure } from "./errors.js";
+import { CommandError } from "./errors.js";
 import { CrashHandler } from "./crash-handler.js";
 import { jobsModule } from "./module/jobs-module.js";
 import type { JobsModule } from "./module/load-module.js";
@@ -72,7 +72,7 @@ async function openWithJobs(
     return hf;
   } catch (error) {
     await hf.close();
-    throw new Failure(`setup in ${showPath(path, context.cwd)} failed: ${messageOf(error)}`, {
+    throw new CommandError(`setup in ${showPath(path, context.cwd)} failed: ${messageOf(error)}`, {
       cause: error,
       hint: "run with --verbose for the stack trace",
     });

@@ -10,7 +10,7 @@ import {
 import { rootOf, type Command, type Context, type ExitCode, type Program } from "./parse/command.js";
 import { completionsOf } from "./parse/complete.js";
 import { confirm } from "./ui/confirm.js";
-import { BadUsage, EXIT, Failure, Interrupted } from "./errors.js";
+import { UsageError, EXIT, CommandError, InterruptedError } from "./errors.js";
 import { showHelp } from "./parse/help.js";
 import { createOutput, type Output, type Sink } from "./ui/output.js";
 import { parseCall, usageHint, type Call } from "./parse/parse.js";
@@ -23,7 +23,7 @@ import { terminalOf } from "./ui/terminal.js";
 type Stream = NodeJS.WriteStream & { fd?: number };
 
 /** What a command needs of its process. `process` implements it; tests pass their own. */
-export interface World {
+export interface HostProcess {
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly stdin: NodeJS.ReadStream;
@@ -39,16 +39,16 @@ export interface World {
 const SAME_SIGNAL_MS = 1_000;
 
 /** Runs one command. Returns the exit code; never throws. */
-export async function run(program: Program, world: World): Promise<number> {
+export async function run(program: Program, host: HostProcess): Promise<number> {
   const root = rootOf(program);
-  const words = world.argv.slice(2);
+  const words = host.argv.slice(2);
   const stdoutClosed = new AbortController();
   let writeError: Error | null = null;
-  const stdout = sinkOf(world.stdout, world.env, (error) => {
+  const stdout = sinkOf(host.stdout, host.env, (error) => {
     if (!isReaderGone(error)) writeError = error;
     stdoutClosed.abort();
   });
-  const stderr = sinkOf(world.stderr, world.env, () => {});
+  const stderr = sinkOf(host.stderr, host.env, () => {});
   if (words[0] === "__complete") {
     const lines = completionsOf(root, words.slice(1)).map(({ word, description }) =>
       description === "" ? word : `${word}\t${description}`,
@@ -59,11 +59,11 @@ export async function run(program: Program, world: World): Promise<number> {
   // Errors of parsing must have the right colours too, so these flags are looked up before parsing.
   const colour = words.includes("--no-color") ? false : words.includes("--color") ? true : undefined;
   const colours = (sink: Sink): boolean =>
-    showsColours({ flag: colour, env: world.env, terminal: sink.cells() !== null });
+    showsColours({ flag: colour, env: host.env, terminal: sink.terminalWidth() !== null });
   const verbose = words.includes("--verbose");
   let usage = usageHint(root.name);
   const stopping = new AbortController();
-  const stopListening = onSignals(world, stopping);
+  const stopListening = onSignals(host, stopping);
   let output: Output | null = null;
   try {
     const call = parseCall(root, words);
@@ -76,17 +76,17 @@ export async function run(program: Program, world: World): Promise<number> {
       stdoutClosed: stdoutClosed.signal,
       now: () => performance.now(),
     });
-    const exitCode = await perform(call, { program, root, world, output, stderr, signal: stopping.signal });
+    const exitCode = await perform(call, { program, root, host, output, stderr, signal: stopping.signal });
     // A stream emits a write error in a later event-loop iteration.
     await new Promise((resolve) => setImmediate(resolve));
     if (writeError !== null) throw cannotWrite(writeError);
     return exitCode ?? interruption(stopping.signal) ?? EXIT.done;
   } catch (error) {
-    const interrupted = error instanceof Interrupted ? EXIT[error.signal] : interruption(stopping.signal);
+    const interrupted = error instanceof InterruptedError ? EXIT[error.signal] : interruption(stopping.signal);
     // An error of the shutdown itself is reported like any other.
     if (interrupted !== null && isInterruption(error)) {
       // Otherwise the shell's prompt would follow the ^C on the same line.
-      if (stderr.cells() !== null) stderr.write("\n");
+      if (stderr.terminalWidth() !== null) stderr.write("\n");
       return interrupted;
     }
     const log = output?.log ?? null;
@@ -96,42 +96,42 @@ export async function run(program: Program, world: World): Promise<number> {
       const { message, ...fields } = errorFields(error, { verbose, usage });
       log.error(fields, message);
     }
-    return error instanceof BadUsage || error instanceof InvalidConfigError ? EXIT.badUsage : EXIT.failed;
+    return error instanceof UsageError || error instanceof InvalidConfigError ? EXIT.badUsage : EXIT.failed;
   } finally {
     stopListening();
   }
 }
 
-function cannotWrite(cause: Error): Failure {
-  return new Failure(`cannot write the result: ${cause.message}`, { cause });
+function cannotWrite(cause: Error): CommandError {
+  return new CommandError(`cannot write the result: ${cause.message}`, { cause });
 }
 
 interface CommandEnvironment {
   program: Program;
   root: Command;
-  world: World;
+  host: HostProcess;
   output: Output;
   stderr: Sink;
   signal: AbortSignal;
 }
 
 async function perform(call: Call, environment: CommandEnvironment): Promise<ExitCode> {
-  const { program, root, world, output, stderr, signal } = environment;
+  const { program, root, host, output, stderr, signal } = environment;
   const { version } = program;
   if (call.flags["help"] === true) return showHelp(output, root, call.path, call.command);
   if (call.flags["version"] === true) {
-    output.result({ version }, (page) => page.line(version));
+    output.result({ version }, (writer) => writer.line(version));
     return undefined;
   }
   const { run: runCommand } = call.command;
   if (runCommand === null) return undefined;
-  const cwd = world.cwd();
+  const cwd = host.cwd();
   const file = call.flags["config"] as string | undefined;
   let config: Config | null = null;
   const context: Context = {
     get config() {
       if (config === null) {
-        config = readConfig({ cwd, env: world.env, file, flags: call.keyFlags });
+        config = readConfig({ cwd, env: host.env, file, flags: call.keyFlags });
         if (call.command.logs && config.values["log.format"] === "json") output.logTo(logOf(config, stderr));
         for (const warning of config.warnings) output.warn(warning);
       }
@@ -139,15 +139,15 @@ async function perform(call: Call, environment: CommandEnvironment): Promise<Exi
     },
     output,
     signal,
-    env: world.env,
+    env: host.env,
     cwd,
-    argv: world.argv,
+    argv: host.argv,
     configFile: file,
     version,
     root,
-    confirm: (question, yes) => confirm(question, yes, { stdin: world.stdin, stderr: world.stderr, signal }),
+    confirm: (question, yes) => confirm(question, yes, { stdin: host.stdin, stderr: host.stderr, signal }),
     writeStderr: (text) => stderr.write(text),
-    readInput: (maxBytes) => readAll(world.stdin, maxBytes),
+    readInput: (maxBytes) => readAll(host.stdin, maxBytes),
   };
   // A flag that sets a configuration key must be valid, even if the command does not read that key.
   if (Object.keys(call.keyFlags).length > 0) void context.config;
@@ -156,7 +156,7 @@ async function perform(call: Call, environment: CommandEnvironment): Promise<Exi
   } catch (error) {
     if (config === null || !isStoreError(error)) throw error;
     const { describeStoreSource } = await import("./store/open.js");
-    throw new Failure(error.message, { code: error.code, cause: error, hint: describeStoreSource(config) });
+    throw new CommandError(error.message, { code: error.code, cause: error, hint: describeStoreSource(config) });
   }
 }
 
@@ -174,7 +174,7 @@ function isStoreError(error: unknown): error is HoldfastError {
 }
 
 /** Writes to a stream until its reader closes it. Later writes are dropped, and the command continues. */
-function sinkOf(stream: Stream, env: World["env"], onEnd: (error: NodeJS.ErrnoException) => void): Sink {
+function sinkOf(stream: Stream, env: HostProcess["env"], onEnd: (error: NodeJS.ErrnoException) => void): Sink {
   let open = true;
   stream.on("error", (error: NodeJS.ErrnoException) => {
     open = false;
@@ -185,7 +185,7 @@ function sinkOf(stream: Stream, env: World["env"], onEnd: (error: NodeJS.ErrnoEx
       if (open) stream.write(text);
     },
     // A pseudo-terminal without a size has 0 columns.
-    cells: () => (stream.isTTY ? stream.columns || 80 : null),
+    terminalWidth: () => (stream.isTTY ? stream.columns || 80 : null),
     terminal: terminalOf(stream, env),
   };
 }
@@ -197,7 +197,7 @@ function isReaderGone({ code }: NodeJS.ErrnoException): boolean {
 
 function interruption(signal: AbortSignal): number | null {
   const reason: unknown = signal.reason;
-  return signal.aborted && reason instanceof Interrupted ? EXIT[reason.signal] : null;
+  return signal.aborted && reason instanceof InterruptedError ? EXIT[reason.signal] : null;
 }
 
 const MAX_CAUSES = 5;
@@ -205,24 +205,24 @@ const MAX_CAUSES = 5;
 /** Whether an error was caused by the abort signal: its reason, or an AbortError of Node. */
 function isInterruption(error: unknown): boolean {
   for (let at = error, depth = 0; at instanceof Error && depth < MAX_CAUSES; at = at.cause, depth++) {
-    if (at instanceof Interrupted || at.name === "AbortError") return true;
+    if (at instanceof InterruptedError || at.name === "AbortError") return true;
   }
   return false;
 }
 
 /** The first signal asks the command to stop; the next one ends the process. */
-function onSignals(world: World, stopping: AbortController): () => void {
+function onSignals(host: HostProcess, stopping: AbortController): () => void {
   let first: number | null = null;
   const listenTo = (name: "SIGINT" | "SIGTERM"): (() => void) => {
     const listener = (): void => {
       const now = performance.now();
       if (first === null) {
         first = now;
-        stopping.abort(new Interrupted(name));
-      } else if (now - first >= SAME_SIGNAL_MS) world.exit(EXIT[name]);
+        stopping.abort(new InterruptedError(name));
+      } else if (now - first >= SAME_SIGNAL_MS) host.exit(EXIT[name]);
     };
-    world.on(name, listener);
-    return () => void world.off(name, listener);
+    host.on(name, listener);
+    return () => void host.off(name, listener);
   };
   const offs = [listenTo("SIGINT"), listenTo("SIGTERM")];
   return () => {

@@ -10,8 +10,8 @@ export function workOptions({ config, output }: Pick<Context, "config" | "output
   const options = toWorkOptions(config);
   if (options === null) {
     const source = showSource(config.sources["jobs.enabled"], config.cwd);
-    output.result({ started: false, reason: "jobs.enabled is false", source }, (page) =>
-      page.line(`Nothing started: jobs.enabled is false (${source})`),
+    output.result({ started: false, reason: "jobs.enabled is false", source }, (writer) =>
+      writer.line(`Nothing started: jobs.enabled is false (${source})`),
     );
   }
   return options;

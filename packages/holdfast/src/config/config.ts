@@ -11,7 +11,7 @@ import {
   type KeyName,
   type Values,
 } from "./keys.js";
-import { checkValue, readText, showValue, type Read } from "./kind.js";
+import { checkValue, parseValue, showValue, type ParseResult } from "./kind.js";
 import { didYouMean, nearest } from "./nearest.js";
 import { hideSecret } from "../access/secret.js";
 import { readSessionSecret } from "../access/session-secret.js";
@@ -43,7 +43,7 @@ export interface Config {
   readonly warnings: readonly string[];
 }
 
-type Found = { readonly source: Source; readonly given: unknown; readonly read: Read };
+type Found = { readonly source: Source; readonly given: unknown; readonly read: ParseResult };
 
 /**
  * Reads the configuration. Flags override variables, variables override the file, and the file overrides the defaults. Throws
@@ -86,13 +86,13 @@ function readVariable(name: KeyName, env: Place["env"]): Found | undefined {
   if (text === undefined) return undefined;
   // Using the default silently would start a worker on a new, empty database because a variable was not filled in.
   const read =
-    text === "" ? { problem: "is empty; unset the variable, or give it a value" } : readText(keyOf(name), text);
+    text === "" ? { problem: "is empty; unset the variable, or give it a value" } : parseValue(keyOf(name), text);
   return { source: { kind: "variable", name: variable }, given: text, read };
 }
 
 function readFlag(name: KeyName, flag: GivenFlag | undefined): Found | undefined {
   if (flag === undefined) return undefined;
-  return { source: { kind: "flag", name: flag.name }, given: flag.text, read: readText(keyOf(name), flag.text) };
+  return { source: { kind: "flag", name: flag.name }, given: flag.text, read: parseValue(keyOf(name), flag.text) };
 }
 
 /** Checked by every command, not only by the server, which would have opened the store by then. */

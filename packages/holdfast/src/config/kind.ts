@@ -41,14 +41,14 @@ export type ValueOf<Of extends Kind> = Of extends { kind: "switch" }
 export type Value = boolean | number | string | readonly string[];
 
 /** A valid value, or the problem with it, to follow the name and the value in a message. */
-export type Read<Of = unknown> = { readonly value: Of } | { readonly problem: string };
+export type ParseResult<Of = unknown> = { readonly value: Of } | { readonly problem: string };
 
 const MAX_LENGTH = 4_000;
 const MAX_NAMES = 100;
 const STRING = "a non-empty string without control characters";
 
 /** Parses the string value of a variable, of a flag or of `config set`. */
-export function readText(kind: Kind, text: string): Read {
+export function parseValue(kind: Kind, text: string): ParseResult {
   switch (kind.kind) {
     case "switch": {
       const value = SWITCHES[text.toLowerCase()];
@@ -79,7 +79,7 @@ const SWITCHES: Readonly<Record<string, boolean>> = { true: true, false: false, 
 const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i;
 
 /** `a,b` or `["a", "b"]`; an empty string is an empty list. */
-function readNames(kind: Kind, text: string): Read {
+function readNames(kind: Kind, text: string): ParseResult {
   if (!text.trimStart().startsWith("[")) {
     const names = text.split(",").map((name) => name.trim());
     return checkValue(kind, text.trim() === "" ? [] : names);
@@ -92,8 +92,8 @@ function readNames(kind: Kind, text: string): Read {
 }
 
 /** Checks a typed value, as read from the file. */
-export function checkValue(kind: Kind, value: unknown): Read {
-  const fits = (right: boolean): Read => (right ? { value } : { problem: `is not ${describe(kind)}` });
+export function checkValue(kind: Kind, value: unknown): ParseResult {
+  const fits = (right: boolean): ParseResult => (right ? { value } : { problem: `is not ${describe(kind)}` });
   switch (kind.kind) {
     case "switch":
       return fits(typeof value === "boolean");
@@ -118,13 +118,13 @@ export function checkValue(kind: Kind, value: unknown): Read {
   }
 }
 
-function checkForm(form: FormName | undefined, value: string): Read {
+function checkForm(form: FormName | undefined, value: string): ParseResult {
   const problem = form === undefined ? null : FORMS[form].problem(value);
   return problem === null ? { value } : { problem };
 }
 
 /** For several values, the message names the invalid one. */
-function checkForms(form: FormName | undefined, value: readonly string[]): Read {
+function checkForms(form: FormName | undefined, value: readonly string[]): ParseResult {
   for (const name of value) {
     const read = checkForm(form, name);
     if ("problem" in read) return value.length === 1 ? read : { problem: `has ${show(name)}, which ${read.problem}` };

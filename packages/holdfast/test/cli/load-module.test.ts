@@ -1,6 +1,6 @@
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Failure } from "#src/cli/errors.js";
+import { CommandError } from "#src/cli/errors.js";
 import { loadJobs as loadModule, type JobsModule } from "#src/cli/module/load-module.js";
 import type * as own from "holdfast";
 import { holdfast } from "holdfast";
@@ -165,13 +165,13 @@ export const telemetry = { enqueue: make("e"), run: make("n") }, logger = make("
     expect(others).toMatchObject({ setup: null, teardown: null, reporter: null, telemetry: null, logger: null });
   });
 
-  const refusal = async (loading: Promise<unknown>): Promise<Failure> => {
+  const refusal = async (loading: Promise<unknown>): Promise<CommandError> => {
     const error: unknown = await loading.then(
       () => null,
       (reason: unknown) => reason,
     );
-    expect(error).toBeInstanceOf(Failure);
-    return error as Failure;
+    expect(error).toBeInstanceOf(CommandError);
+    return error as CommandError;
   };
 
   it("must not define a type twice", async () => {

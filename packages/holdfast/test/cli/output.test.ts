@@ -1,7 +1,7 @@
 import { createLogger } from "#src/cli/ui/logger.js";
 import { createOutput, type Output } from "#src/cli/ui/output.js";
 import { errorText } from "#src/cli/ui/report.js";
-import { Failure } from "#src/cli/errors.js";
+import { CommandError } from "#src/cli/errors.js";
 import { describe, expect, it } from "vitest";
 
 interface Scene {
@@ -16,8 +16,8 @@ function scene({ json = false, cells = null }: { json?: boolean; cells?: number 
   const stderr: string[] = [];
   const time = { now: 0 };
   const output = createOutput({
-    stdout: { write: (text) => void stdout.push(text), cells: () => cells, terminal: null },
-    stderr: { write: (text) => void stderr.push(text), cells: () => cells, terminal: null },
+    stdout: { write: (text) => void stdout.push(text), terminalWidth: () => cells, terminal: null },
+    stderr: { write: (text) => void stderr.push(text), terminalWidth: () => cells, terminal: null },
     json,
     colours: { stdout: false, stderr: false },
     stdoutClosed: new AbortController().signal,
@@ -29,9 +29,9 @@ function scene({ json = false, cells = null }: { json?: boolean; cells?: number 
 describe("a result", () => {
   it("is one JSON document, or text", () => {
     const human = scene();
-    human.output.result({ a: 1 }, (page) => {
-      page.line("one", " two");
-      page.fields([
+    human.output.result({ a: 1 }, (writer) => {
+      writer.line("one", " two");
+      writer.fields([
         ["id", "x"],
         ["a longer", "y"],
       ]);
@@ -87,8 +87,8 @@ describe("progress", () => {
 describe("an error", () => {
   const plain = { colours: false, verbose: false };
   it("is a sentence with a hint, with control characters escaped", () => {
-    expect(errorText(new Failure("it is so", { hint: "do so" }), plain)).toBe("error: it is so\nhint: do so\n");
-    expect(errorText(new Failure("\u001b[2J"), plain)).toBe("error: \\x1b[2J\n");
+    expect(errorText(new CommandError("it is so", { hint: "do so" }), plain)).toBe("error: it is so\nhint: do so\n");
+    expect(errorText(new CommandError("\u001b[2J"), plain)).toBe("error: \\x1b[2J\n");
   });
   it("has a message even if Node gives none", () => {
     const refused = new AggregateError([new Error("connect ECONNREFUSED 127.0.0.1:5432")], "");

@@ -1,5 +1,5 @@
 import { command, group, keyFlag, YES, type Command } from "#src/cli/parse/command.js";
-import { BadUsage } from "#src/cli/errors.js";
+import { UsageError } from "#src/cli/errors.js";
 import { parseCall } from "#src/cli/parse/parse.js";
 import { describe, expect, expectTypeOf, it } from "vitest";
 
@@ -50,7 +50,7 @@ const refusal = (line: string | string[]): string => {
   try {
     parse(line);
   } catch (error) {
-    if (error instanceof BadUsage) return error.message;
+    if (error instanceof UsageError) return error.message;
   }
   throw new Error("nothing was refused");
 };

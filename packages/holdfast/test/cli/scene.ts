@@ -5,7 +5,7 @@ import { Readable, Writable } from "node:stream";
 import { text } from "node:stream/consumers";
 import type { Program } from "#src/cli/parse/command.js";
 import { program } from "#src/cli/program.js";
-import { run, type World } from "#src/cli/run.js";
+import { run, type HostProcess } from "#src/cli/run.js";
 
 /** The bundled command, as a user installs it. */
 export const MAIN: string = join(import.meta.dirname, "../../dist/bundle/cli.js");
@@ -39,7 +39,7 @@ export async function runInProcess(
 ): Promise<CommandResult> {
   const [stdout, stderr] = [captured(), captured()];
   const signals = new EventEmitter();
-  const world = {
+  const host = {
     argv: [process.execPath, MAIN, ...args],
     env: plainEnv(env),
     stdin: Readable.from(input === "" ? [] : [Buffer.from(input)]),
@@ -51,8 +51,8 @@ export async function runInProcess(
     exit() {
       throw new Error("a command run in process cannot end the process; use spawnHoldfast");
     },
-  } as unknown as World;
-  const code = await run(commands, world);
+  } as unknown as HostProcess;
+  const code = await run(commands, host);
   return { code, stdout: stdout.text(), stderr: stderr.text() };
 }
 

@@ -31,12 +31,12 @@ export class Authenticator {
   readonly #options: AuthenticatorOptions;
   readonly #tokens: TokenVerifier;
   readonly #envs = new WeakMap<Request, unknown>();
-  #isOpen: boolean;
+  #allowsAnonymous: boolean;
 
   constructor(hf: Holdfast, options: AuthenticatorOptions) {
     this.#hf = hf;
     this.#options = options;
-    this.#isOpen = options.auth === "open";
+    this.#allowsAnonymous = options.auth === "open";
     this.#tokens = new TokenVerifier(hf, options.throttle);
   }
 
@@ -68,7 +68,7 @@ export class Authenticator {
     }
     if (await this.#requiresToken()) {
       const verifyToken = async (token: string): Promise<TokenIdentity | null> =>
-        (await this.#tokens.verify(token, this.#addressOf(request))).found;
+        (await this.#tokens.verify(token, this.#addressOf(request))).identity;
       return callerFromRequest(request, { hf: this.#hf, sessions, verifyToken });
     }
     requireLocalhost(request, socketAddress(request, this.#envs.get(request)));
@@ -82,14 +82,14 @@ export class Authenticator {
       throw new ApiError(404, "SESSIONS_DISABLED", "sessions are disabled because this server does not use API tokens");
     }
     const verified = await this.#tokens.verify(token, this.#addressOf(request));
-    const { found } = verified;
-    if (found === null) throw verified.waitMs > 0 ? tooManyAttempts(verified.waitMs) : invalidToken();
+    const { identity } = verified;
+    if (identity === null) throw verified.waitMs > 0 ? tooManyAttempts(verified.waitMs) : invalidToken();
     const now = engineOf(this.#hf).clock.now();
     // A session never outlives its token.
-    const expiresAt = Math.min(now + sessions.lengthMs, found.expiresAt?.getTime() ?? Number.POSITIVE_INFINITY);
-    const value = sessions.sign({ tokenId: found.id, expiresAt });
+    const expiresAt = Math.min(now + sessions.lengthMs, identity.expiresAt?.getTime() ?? Number.POSITIVE_INFINITY);
+    const value = sessions.sign({ tokenId: identity.id, expiresAt });
     return {
-      caller: callerFromToken(found, expiresAt),
+      caller: callerFromToken(identity, expiresAt),
       cookies: this.#cookies(request, value, Math.ceil((expiresAt - now) / 1_000)),
     };
   }
@@ -114,8 +114,8 @@ export class Authenticator {
    * revoked.
    */
   async #requiresToken(): Promise<boolean> {
-    if (this.#isOpen && (await this.#tokens.anyTokenExists())) this.#isOpen = false;
-    return typeof this.#options.auth !== "function" && !this.#isOpen;
+    if (this.#allowsAnonymous && (await this.#tokens.hasValidToken())) this.#allowsAnonymous = false;
+    return typeof this.#options.auth !== "function" && !this.#allowsAnonymous;
   }
 
   /** One cookie per path of the API, so that browsers do not send it to other applications on the same host. */

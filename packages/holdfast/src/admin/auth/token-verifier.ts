@@ -6,7 +6,7 @@ import type { LoginThrottle } from "./login-throttle.js";
 import { cached } from "../calls/cached.js";
 
 /** `waitMs` > 0: the client address sent too many invalid tokens and may retry after this time. */
-export type Verified = { found: TokenIdentity } | { found: null; waitMs: number };
+export type Verified = { identity: TokenIdentity } | { identity: null; waitMs: number };
 
 // The list of all tokens is used only to recognise guesses. A token that may be valid is always looked up in the store.
 const CACHE_MS = 1_000;
@@ -26,29 +26,29 @@ export class TokenVerifier {
   }
 
   /** Whether a valid token exists. Up to a second old. */
-  async anyTokenExists(): Promise<boolean> {
+  async hasValidToken(): Promise<boolean> {
     return (await this.#allTokens()).any;
   }
 
   async verify(token: string, address: string | null): Promise<Verified> {
     const hash = createHash("sha256").update(token).digest("base64");
     if (this.#recentlyValid.has(hash)) {
-      const found = await this.#hf.tokens.check(token);
-      if (found !== null) return { found };
+      const identity = await this.#hf.tokens.check(token);
+      if (identity !== null) return { identity };
       this.#recentlyValid.delete(hash);
     }
     const { clock } = engineOf(this.#hf);
     const waitMs = this.#throttle.waitMs(address, clock.now());
     // Valid clients may share the address with an attacker. So a throttled address is checked against the cached list:
     // valid tokens pass, and all guesses together cost the store one read per second.
-    if (waitMs > 0 && !(await this.#allTokens()).has(token)) return { found: null, waitMs };
+    if (waitMs > 0 && !(await this.#allTokens()).has(token)) return { identity: null, waitMs };
     // Counted before the lookup, so that concurrent guesses are counted too.
     const undo = this.#throttle.recordFailure(address, clock.now());
-    const found = await this.#hf.tokens.check(token);
-    if (found === null) return { found: null, waitMs: 0 };
+    const identity = await this.#hf.tokens.check(token);
+    if (identity === null) return { identity: null, waitMs: 0 };
     undo();
     if (this.#recentlyValid.size >= LIMITS.tokens) this.#recentlyValid.clear();
     this.#recentlyValid.add(hash);
-    return { found };
+    return { identity };
   }
 }

@@ -2,7 +2,7 @@ import type { AuditEntryDraft } from "../../engine/client/audit.js";
 import type { Redactor } from "../../redact.js";
 import type { Caller } from "../auth/credentials.js";
 import type { OperationResult } from "../contract/api-types.js";
-import { pathParts, ROUTES, type RouteName } from "../contract/routes.js";
+import { pathParameters, ROUTES, type RouteName } from "../contract/routes.js";
 
 /** Whether a call changes something and is therefore recorded in the audit log. */
 export function isAudited(name: RouteName): boolean {
@@ -17,7 +17,7 @@ export function auditEntryFor(
   result: object,
   redact: Redactor,
 ): AuditEntryDraft {
-  const inPath = pathParts(ROUTES[name].path)[0];
+  const inPath = pathParameters(ROUTES[name].path)[0];
   const fields = input as Record<string, unknown>;
   const made = (result as { id?: unknown }).id;
   const operation = "examined" in result ? (result as OperationResult) : null;

@@ -46,7 +46,7 @@ type Handler<Name extends RouteName> = (
 type Handled = Exclude<RouteName, `session.${string}`>;
 
 /** The jobs that the caller may access: all, or those of one user. */
-function jobsOf({ hf, identity }: CallContext): Holdfast | UserJobs {
+function accessibleJobs({ hf, identity }: CallContext): Holdfast | UserJobs {
   return identity.user === null ? hf : hf.forUser(identity.user);
 }
 
@@ -65,7 +65,7 @@ async function list(context: CallContext, query: JobQuery): Promise<Calls["jobs.
   }
   const from = offset === 0 ? cursor : await skip(engineOf(context.hf), filterOf(context, conditions), offset);
   if (offset > 0 && from === null) return { jobs: [], cursor: null };
-  const page = await filledPage(jobsOf(context), conditions, limit, from);
+  const page = await filledPage(accessibleJobs(context), conditions, limit, from);
   const jobs = page.jobs.map(jobSummary);
   return { jobs: identity.role === "user" ? jobs.map(withoutWorker) : jobs, cursor: page.cursor };
 }
@@ -74,7 +74,7 @@ async function list(context: CallContext, query: JobQuery): Promise<Calls["jobs.
 function withoutWorker<Job extends { worker: string | null }>(job: Job): Job {
   return { ...job, worker: null };
 }
-function forUser(job: JobDetail): JobDetail {
+function withoutInternals(job: JobDetail): JobDetail {
   const attempts = job.attempts.map((attempt) => ({
     ...withoutWorker(attempt),
     error: { ...attempt.error, stack: null, cause: null, data: null },
@@ -86,7 +86,7 @@ function forUser(job: JobDetail): JobDetail {
 const CHUNK = 100;
 
 async function getJob(context: CallContext, id: string): Promise<Job> {
-  const job = await jobsOf(context).get(id);
+  const job = await accessibleJobs(context).get(id);
   if (job === null) throw new JobNotFoundError(id);
   return job;
 }
@@ -183,14 +183,14 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   "jobs.stats": async ({ hf }) => statsResult(await hf.stats()),
   "jobs.get": async (context, { id }) => {
     const job = jobDetail(await getJob(context, id), context.redact);
-    return context.identity.role === "user" ? forUser(job) : job;
+    return context.identity.role === "user" ? withoutInternals(job) : job;
   },
   "jobs.enqueue": async (context, { type, input, ...options }) => {
     await admitLane(context, type, options);
     return context.hf.enqueueNamed(type, withRestoredInput(context.restore, { input }, {}).input, options);
   },
   "jobs.retry": async (context, { id }) => {
-    const status = await jobsOf(context).retry(id);
+    const status = await accessibleJobs(context).retry(id);
     if (status === "retried") return { status };
     if (status === "missing") throw new JobNotFoundError(id);
     if (status === "key-held") {
@@ -203,7 +203,7 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     );
   },
   "jobs.cancel": async (context, { id }) => {
-    const status = await jobsOf(context).cancel(id);
+    const status = await accessibleJobs(context).cancel(id);
     if (status === "cancelled" || status === "requested") return { status };
     if (status === "missing") throw new JobNotFoundError(id);
     throw await invalidState(context, id, "finished jobs cannot be cancelled");

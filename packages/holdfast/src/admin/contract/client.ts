@@ -1,7 +1,7 @@
 import type { Calls, ErrorResult, SummaryResult } from "./api-types.js";
 import { InvalidOptionError } from "../../errors.js";
 import { namesUser } from "../../access/secret.js";
-import { BASE, HOLDFAST_HEADER, pathParts, ROUTE_NAMES, ROUTES, SUMMARY_PATH, type RouteName } from "./routes.js";
+import { BASE, HOLDFAST_HEADER, pathParameters, ROUTE_NAMES, ROUTES, SUMMARY_PATH, type RouteName } from "./routes.js";
 
 export interface AdminClientOptions {
   /** The URL of the server, e.g. `https://jobs.example.com`. Default, in a browser: the origin of the page. */
@@ -79,7 +79,7 @@ function headersOf({ token }: AdminClientOptions): Record<string, string> {
 function requestOf(name: RouteName, input: Record<string, unknown>, options: AdminClientOptions): Request {
   const { method, path } = ROUTES[name];
   let filledPath: string = path;
-  for (const part of pathParts(path)) {
+  for (const part of pathParameters(path)) {
     filledPath = filledPath.replace(`:${part}`, () => encodePathPart(part, String(input[part])));
     delete input[part];
   }

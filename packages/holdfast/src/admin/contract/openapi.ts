@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { inputSchema, type JsonSchema } from "../http/input.js";
-import { BASE, HEALTH_PATH, METRICS_PATH, pathParts, READY_PATH, SUMMARY_PATH } from "./routes.js";
+import { BASE, HEALTH_PATH, METRICS_PATH, pathParameters, READY_PATH, SUMMARY_PATH } from "./routes.js";
 import { ROUTE_NAMES, ROUTES, type RouteName } from "./routes.js";
 import { ERROR, SCHEMAS, SUMMARY } from "./schemas.js";
 
@@ -119,7 +119,7 @@ function inputOf(name: RouteName, schemas: Record<string, unknown>): Record<stri
     required = [],
     ...rest
   } = withSharedSchemas({ ...inputSchema(name) }, schemas) as JsonSchema;
-  const inPath = pathParts(path);
+  const inPath = pathParameters(path);
   const others = Object.entries(properties).filter(([field]) => !inPath.includes(field));
   const parameter = (field: string, where: string): unknown => ({
     name: field,

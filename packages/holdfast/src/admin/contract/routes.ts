@@ -247,6 +247,6 @@ export type RouteName = keyof Calls;
 export const ROUTE_NAMES: readonly RouteName[] = Object.keys(ROUTES) as RouteName[];
 
 /** The parameters of a path: `id` in `/jobs/:id`. */
-export function pathParts(path: string): string[] {
+export function pathParameters(path: string): string[] {
   return [...path.matchAll(/:(\w+)/g)].map(([, name]) => name as string);
 }

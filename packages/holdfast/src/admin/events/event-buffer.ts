@@ -4,7 +4,7 @@ const MAX_BYTES = 1_048_576;
 const MAX_READ_BYTES = 65_536;
 
 /** `missed`: older messages were dropped before this client read them. */
-export interface Read {
+export interface ReadResult {
   bytes: Uint8Array;
   /** The position of the next read. */
   next: number;
@@ -34,7 +34,7 @@ export class EventBuffer {
   }
 
   /** Null: no messages at or after this position. */
-  read(from: number): Read | null {
+  read(from: number): ReadResult | null {
     const position = Math.max(from, this.#first);
     const missed = from < this.#first;
     const first = this.#messages[position - this.#first];

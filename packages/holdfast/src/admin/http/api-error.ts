@@ -74,7 +74,7 @@ const MAX_ISSUE_LENGTH = 300;
 const MAX_ISSUES = 20;
 
 /** The response for an error; null: an internal error, which callers must not see. */
-export function describeError(
+export function errorResultOf(
   error: unknown,
 ): { status: number; body: ErrorResult; headers: Readonly<Record<string, string>> } | null {
   if (!(error instanceof HoldfastError)) return null;

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { pathText } from "../../job/json.js";
 import { ApiError } from "./api-error.js";
 import type { Calls } from "../contract/api-types.js";
-import { pathParts, ROUTES, type RouteName } from "../contract/routes.js";
+import { pathParameters, ROUTES, type RouteName } from "../contract/routes.js";
 import { SCHEMAS } from "../contract/schemas.js";
 import { validationMessage } from "./validation-messages.js";
 
@@ -50,7 +50,7 @@ export async function readInput<Name extends RouteName>(
   const [unused] = method === "GET" ? [] : searchParams.keys();
   if (unused !== undefined)
     throw invalidRequest([{ path: unused, message: "is a query parameter, but this route takes none" }]);
-  const parts = pathParts(ROUTES[name].path);
+  const parts = pathParameters(ROUTES[name].path);
   const twice = parts.find((part) => Object.hasOwn(given, part));
   if (twice !== undefined) throw invalidRequest([{ path: twice, message: "is already set in the path" }]);
   const read = SCHEMAS[name].input.safeParse({ ...given, ...path }, { error: validationMessage });

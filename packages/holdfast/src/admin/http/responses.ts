@@ -1,4 +1,4 @@
-import { describeError } from "./api-error.js";
+import { errorResultOf } from "./api-error.js";
 import { HOLDFAST_HEADER } from "../contract/routes.js";
 
 /** If a browser renders a response as a page, that page cannot load or run anything, and cannot be framed. */
@@ -24,6 +24,6 @@ export function jsonResponse(
 
 /** Null: an internal error. */
 export function errorResponse(error: unknown): Response | null {
-  const known = describeError(error);
+  const known = errorResultOf(error);
   return known === null ? null : jsonResponse(known.body, known.status, known.headers);
 }

@@ -1,7 +1,7 @@
 import type { AuditResult } from "../../admin/contract/api-types.js";
 import { TOKEN_ROLES } from "../../access/roles.js";
 import { command, group, YES, type Command } from "../parse/command.js";
-import { BadUsage } from "../errors.js";
+import { UsageError } from "../errors.js";
 import { readTime } from "../parse/instant.js";
 import { CONNECTION_FLAGS, withAdmin } from "../store/admin-connection.js";
 import { agoOf, clockOf } from "../ui/format.js";
@@ -26,8 +26,8 @@ const create = command({
   ],
   async run(context, { flags, args }) {
     const { role, user, expires: expiresIn } = flags;
-    if (role === "user" && user === undefined) throw new BadUsage("--role user requires --user <user>");
-    if (role !== "user" && user !== undefined) throw new BadUsage(`--user requires --role user, not ${role}`);
+    if (role === "user" && user === undefined) throw new UsageError("--role user requires --user <user>");
+    if (role !== "user" && user !== undefined) throw new UsageError(`--user requires --role user, not ${role}`);
     await withAdmin(context, { ...flags, createsStore: true }, async (client) => {
       const created = await client.tokens.create({
         name: args.name,
@@ -35,7 +35,7 @@ const create = command({
         ...(user !== undefined && { user }),
         ...(expiresIn !== undefined && { expiresIn }),
       });
-      context.output.result(created, (page) => page.line(created.token));
+      context.output.result(created, (writer) => writer.line(created.token));
       context.output.note(paint("Store it now; it cannot be shown again.", "gray"));
     });
   },
@@ -48,10 +48,10 @@ const list = command({
   run: (context, { flags }) =>
     withAdmin(context, flags, async (client) => {
       const { tokens } = await client.tokens.list();
-      context.output.result({ tokens }, (page) => {
-        if (tokens.length === 0) return page.line("No API tokens.");
+      context.output.result({ tokens }, (writer) => {
+        if (tokens.length === 0) return writer.line("No API tokens.");
         const now = Date.now();
-        page.table(
+        writer.table(
           [
             { title: "Id", whole: true },
             { title: "Name" },
@@ -81,7 +81,7 @@ const revoke = command({
     await context.confirm(`Revoke token ${id}?`, flags.yes);
     await withAdmin(context, flags, async (client) => {
       const { status } = await client.tokens.revoke({ id });
-      context.output.result({ id, status }, (page) => page.line(`Revoked ${id}`));
+      context.output.result({ id, status }, (writer) => writer.line(`Revoked ${id}`));
     });
   },
 });
@@ -132,9 +132,9 @@ export const auditCommand: Command = command({
         ...(action !== undefined && { action }),
         ...(cursor !== undefined && { cursor }),
       });
-      context.output.result(page, (out) => {
-        if (page.entries.length === 0) return out.line("No matching entries.");
-        out.table(
+      context.output.result(page, (writer) => {
+        if (page.entries.length === 0) return writer.line("No matching entries.");
+        writer.table(
           [
             { title: "Time" },
             { title: "Actor" },

@@ -12,6 +12,6 @@ export const completionCommand: Command = command({
   ],
   run({ output }, { args: { shell } }) {
     const script = completionScript(shell);
-    output.result({ shell, script }, (page) => page.block(script));
+    output.result({ shell, script }, (writer) => writer.block(script));
   },
 });

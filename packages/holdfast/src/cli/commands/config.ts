@@ -6,7 +6,7 @@ import {
   isKey,
   KEY_NAMES,
   keyOf,
-  readText,
+  parseValue,
   setKey,
   shownValue,
   showPath,
@@ -20,7 +20,7 @@ import {
 } from "../../config/index.js";
 import { recordIfStoreExists } from "../audit.js";
 import { command, group, type Argument, type Command, type Context } from "../parse/command.js";
-import { BadUsage, Failure } from "../errors.js";
+import { UsageError, CommandError } from "../errors.js";
 import { STDIN } from "../parse/stdin.js";
 import { paint, type Part } from "../ui/style.js";
 
@@ -32,7 +32,7 @@ const KEY = {
 
 function readKey(name: string): KeyName {
   if (isKey(name)) return name;
-  throw new BadUsage(
+  throw new UsageError(
     `${JSON.stringify(name)} is not a key${suggest(name)}`,
     "to list all keys, run: holdfast config list",
   );
@@ -55,8 +55,8 @@ const list = command({
   about: "Passwords in the address of the store are printed as ***.",
   run({ config, output }) {
     const rows = KEY_NAMES.map((key) => ({ key, value: shownValue(config, key), source: config.sources[key] }));
-    output.result({ file: config.file, values: rows }, (page) => {
-      page.table(
+    output.result({ file: config.file, values: rows }, (writer) => {
+      writer.table(
         [{ title: "Key", whole: true }, { title: "Value" }, { title: "Source" }],
         rows.map(({ key, value, source }): Part[] => [key, shown(value), from(source, config.cwd)]),
       );
@@ -81,7 +81,7 @@ const get = command({
   run({ config, output }, { args }) {
     const key = readKey(args.key);
     const value = config.values[key];
-    output.result({ key, value, source: config.sources[key] }, (page) => page.line(writtenAs(value)));
+    output.result({ key, value, source: config.sources[key] }, (writer) => writer.line(writtenAs(value)));
   },
 });
 
@@ -128,13 +128,13 @@ async function textOf(context: Context, given: string | typeof STDIN): Promise<s
 }
 
 function readValue(key: KeyName, text: string): Value {
-  const read = readText(keyOf(key), text);
+  const read = parseValue(keyOf(key), text);
   if ("value" in read) return read.value as Value;
   const shownText = keyOf(key).secret === true ? hideSecret(text) : text;
   const is = describe(keyOf(key));
   // Most problems already name the expected value.
   const hint = read.problem.includes(is) ? undefined : `${key} is ${is}`;
-  throw new BadUsage(`${key}: ${JSON.stringify(shownText)} ${read.problem}`, hint);
+  throw new UsageError(`${key}: ${JSON.stringify(shownText)} ${read.problem}`, hint);
 }
 
 function shownAs(key: KeyName, value: Value): Value {
@@ -143,7 +143,9 @@ function shownAs(key: KeyName, value: Value): Value {
 
 function printChange(context: Context, { key, value, file }: { key: KeyName; value: Value; file: string }): void {
   const { output, cwd, env } = context;
-  output.result({ key, value, file }, (page) => page.line(`${key} = ${writtenAs(value)} in ${showPath(file, cwd)}`));
+  output.result({ key, value, file }, (writer) =>
+    writer.line(`${key} = ${writtenAs(value)} in ${showPath(file, cwd)}`),
+  );
   warnIfOverridden(context, key, env);
 }
 
@@ -164,8 +166,8 @@ const unset = command({
     const file = await unsetKey(place, key);
     if (file !== null) await recordIfStoreExists(context, { action: "config.unset", target: key, detail: { file } });
     const where = showPath(file ?? fileToWrite(place), cwd);
-    output.result({ key, file, unset: file !== null }, (page) =>
-      page.line(file === null ? `${key} was not set in ${where}` : `Removed ${key} from ${where}`),
+    output.result({ key, file, unset: file !== null }, (writer) =>
+      writer.line(file === null ? `${key} was not set in ${where}` : `Removed ${key} from ${where}`),
     );
     if (file !== null) warnIfOverridden(context, key, context.env);
   },
@@ -177,11 +179,11 @@ const path = command({
   run(context) {
     const found = findFile(placeOf(context));
     if (found === null) {
-      throw new Failure("no holdfast.toml in this folder or its parents", {
+      throw new CommandError("no holdfast.toml in this folder or its parents", {
         hint: "to create one, run: holdfast config set <key> <value>",
       });
     }
-    context.output.result({ file: found.path }, (page) => page.line(found.path));
+    context.output.result({ file: found.path }, (writer) => writer.line(found.path));
   },
 });
 

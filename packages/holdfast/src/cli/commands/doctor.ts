@@ -60,11 +60,11 @@ export const doctorCommand: Command = command({
           ];
         });
     const findings = [...general, ...own];
-    context.output.result({ store, findings }, (page) => {
-      page.line(paint("store    ", "gray"), `${store} (${describeStoreSource(context.config)})`);
+    context.output.result({ store, findings }, (writer) => {
+      writer.line(paint("store    ", "gray"), `${store} (${describeStoreSource(context.config)})`);
       for (const { check, level, found, advice } of findings) {
-        page.line(paint(level.padEnd(9), COLOURS[level]), `${check}: ${found}`);
-        if (advice !== null && level !== "ok") page.line(paint(`         ${advice}`, "gray"));
+        writer.line(paint(level.padEnd(9), COLOURS[level]), `${check}: ${found}`);
+        if (advice !== null && level !== "ok") writer.line(paint(`         ${advice}`, "gray"));
       }
     });
     return findings.some(({ level }) => level === "problem") ? 1 : 0;

@@ -3,16 +3,16 @@ import type { Calls } from "../../admin/contract/api-types.js";
 import { InvalidOptionError } from "../../errors.js";
 import { CALENDAR_UNITS } from "../../schedule/calendar.js";
 import { readZone } from "../../schedule/zone.js";
-import { readText, showValue } from "../../config/index.js";
+import { parseValue, showValue } from "../../config/index.js";
 import { command, type Command } from "../parse/command.js";
-import { BadUsage } from "../errors.js";
+import { UsageError } from "../errors.js";
 import { readTime } from "../parse/instant.js";
 import { knownJobs, MODULE_FLAG, warnAboutDefaults, warnIfNoWorker } from "../module/known-jobs.js";
 import { readPayload } from "../parse/payload.js";
 import { CONNECTION_FLAGS, withAdmin } from "../store/admin-connection.js";
 
 const SCOPES = ["waiting", "live", "forever"] as const;
-const IN_ZONE = /^([a-z]+)(?:@(.+))?$/;
+const CALENDAR_SCOPE = /^([a-z]+)(?:@(.+))?$/;
 
 export const enqueueCommand: Command = command({
   name: "enqueue",
@@ -76,7 +76,7 @@ export const enqueueCommand: Command = command({
   async run(context, { flags, args }) {
     const input = await readPayload(context, args.input);
     const { queue, priority, delay, at, expires, user, tag: tags, attempts: maxAttempts, id } = flags;
-    if (delay !== undefined && at !== undefined) throw new BadUsage("--delay and --at cannot be combined");
+    if (delay !== undefined && at !== undefined) throw new UsageError("--delay and --at cannot be combined");
     const runAt = at === undefined ? undefined : readTime(at, "instant");
     const expiresAt = expires === undefined ? undefined : readTime(expires, "future");
     const unique = uniqueOf(flags.unique, flags["unique-for"], flags["on-conflict"]);
@@ -96,7 +96,7 @@ export const enqueueCommand: Command = command({
         ...(maxAttempts !== undefined && { maxAttempts }),
         ...(id !== undefined && { id }),
       });
-      context.output.result(enqueued, (page) => page.line(enqueued.id));
+      context.output.result(enqueued, (writer) => writer.line(enqueued.id));
       if (enqueued.replaced) context.output.note("replaced the existing job");
       else if (enqueued.duplicate) context.output.note("duplicate: a job with this key or id already exists");
       if (jobs !== null) warnAboutDefaults(context, args.type, jobs, flags);
@@ -115,7 +115,7 @@ function uniqueOf(
 ): Unique | undefined {
   if (key === undefined) {
     if (scope === undefined && onConflict === undefined) return undefined;
-    throw new BadUsage(`${scope === undefined ? "--on-conflict" : "--unique-for"} requires --unique`);
+    throw new UsageError(`${scope === undefined ? "--on-conflict" : "--unique-for"} requires --unique`);
   }
   return {
     key,
@@ -127,12 +127,12 @@ function uniqueOf(
 function scopeOf(text: string): NonNullable<Unique["scope"]> {
   const named = SCOPES.find((scope) => scope === text);
   if (named !== undefined) return named;
-  const read = readText({ kind: "duration" }, text);
+  const read = parseValue({ kind: "duration" }, text);
   if ("value" in read) return { period: text };
-  const [, word, zone] = IN_ZONE.exec(text) ?? [];
+  const [, word, zone] = CALENDAR_SCOPE.exec(text) ?? [];
   const calendar = CALENDAR_UNITS.find((unit) => unit === word);
   if (calendar !== undefined) return { calendar, ...(zone !== undefined && { zone: zoneOf(zone) }) };
-  throw new BadUsage(
+  throw new UsageError(
     `--unique-for: ${showValue(text)} is not ${SCOPES.join(", ")}, a duration or a calendar period`,
     "examples: 10m, day, day@Europe/Berlin",
   );
@@ -143,6 +143,6 @@ function zoneOf(name: string): string {
     return readZone(name, "--unique-for").name;
   } catch (error) {
     if (!(error instanceof InvalidOptionError)) throw error;
-    throw new BadUsage(error.message);
+    throw new UsageError(error.message);
   }
 }

@@ -1,6 +1,6 @@
 import { didYouMean } from "../../config/index.js";
 import { command, type Command } from "../parse/command.js";
-import { BadUsage } from "../errors.js";
+import { UsageError } from "../errors.js";
 import { showHelp } from "../parse/help.js";
 import { usageHint } from "../parse/parse.js";
 
@@ -17,7 +17,7 @@ export const helpCommand: Command = command({
       if (next === undefined) {
         const names = command.commands.map(({ name }) => name);
         const path = args.command.slice(0, index + 1).join(" ");
-        throw new BadUsage(`unknown command ${JSON.stringify(path)}${didYouMean(word, names)}`, usageHint(root.name));
+        throw new UsageError(`unknown command ${JSON.stringify(path)}${didYouMean(word, names)}`, usageHint(root.name));
       }
       command = next;
     }

@@ -4,9 +4,9 @@ import type { JobConditions, JobDetail, JobSummary, OperationResult } from "../.
 import type { AttemptError } from "../../job/job.js";
 import { STATE_NAMES, type FinishedState, type State } from "../../job/state.js";
 import { command, group, YES, type Argument, type Command, type Context, type Flag } from "../parse/command.js";
-import { BadUsage, Failure } from "../errors.js";
+import { UsageError, CommandError } from "../errors.js";
 import { readTime } from "../parse/instant.js";
-import type { Output, Page } from "../ui/output.js";
+import type { Output, TextWriter } from "../ui/output.js";
 import { knownJobs, MODULE_FLAG } from "../module/known-jobs.js";
 import { readPayload } from "../parse/payload.js";
 import { CONNECTION_FLAGS, withAdmin } from "../store/admin-connection.js";
@@ -92,10 +92,10 @@ const list = command({
         page.jobs.push(...more.jobs);
         page.cursor = more.cursor;
       }
-      context.output.result(page, (out) => {
-        if (page.jobs.length === 0) return out.line("No matching jobs.");
+      context.output.result(page, (writer) => {
+        if (page.jobs.length === 0) return writer.line("No matching jobs.");
         const now = Date.now();
-        out.table(
+        writer.table(
           [
             { title: "Id", whole: true, below: true },
             { title: "Type", minWidth: 16 },
@@ -131,16 +131,16 @@ const show = command({
   run: (context, { flags, args }) =>
     withAdmin(context, flags, async (client) => {
       const job = await client.jobs.get({ id: args.id });
-      context.output.result(job, (page) => showJob(page, job));
+      context.output.result(job, (writer) => showJob(writer, job));
     }),
 });
 
-function showJob(page: Page, job: JobDetail): void {
+function showJob(writer: TextWriter, job: JobDetail): void {
   const now = Date.now();
   const times = (
     ["createdAt", "runAt", "dueAt", "claimedAt", "startedAt", "finishedAt", "expiresAt", "cancelRequestedAt"] as const
   ).filter((name) => job[name] !== null);
-  page.fields([
+  writer.fields([
     ["id", job.id],
     ["type", job.type],
     ["state", stateOf(job.state)],
@@ -166,9 +166,9 @@ function showJob(page: Page, job: JobDetail): void {
     ...(errorOf(job) === "" ? [] : [["error", paint(errorOf(job), "red")] as const]),
   ]);
   const part = (title: string, text: string): void => {
-    page.line("");
-    page.line(paint(title, "bold"));
-    page.block(text);
+    writer.line("");
+    writer.line(paint(title, "bold"));
+    writer.block(text);
   };
   part("Input", JSON.stringify(job.input, null, 2) ?? "");
   if (job.state === "completed") part("Output", JSON.stringify(job.output, null, 2) ?? "");
@@ -229,9 +229,9 @@ function bulkCommand(
       const ids = args.id;
       const isFilter = Object.keys(filter).length > 0;
       if (ids.length === 0 && !isFilter)
-        throw new BadUsage("no jobs selected", "give job ids, or flags such as --state dead");
+        throw new UsageError("no jobs selected", "give job ids, or flags such as --state dead");
       if (ids.length > 0 && isFilter)
-        throw new BadUsage("job ids and filter flags cannot be combined", "give one of them");
+        throw new UsageError("job ids and filter flags cannot be combined", "give one of them");
       if (confirmation !== undefined) {
         const what = isFilter ? "all matching jobs" : jobsText(ids.length);
         await context.confirm(`${confirmation} ${what}?`, (flags as { yes?: boolean }).yes === true);
@@ -241,7 +241,7 @@ function bulkCommand(
         if (ids.length === 1 && id !== undefined) {
           const { status } = await one(client, id);
           const what = status === "requested" ? "cancellation requested" : done;
-          context.output.result({ id, status }, (page) => page.line(`${id} ${what}`));
+          context.output.result({ id, status }, (writer) => writer.line(`${id} ${what}`));
           return;
         }
         const started = await many(client, isFilter ? { filter } : { ids });
@@ -278,7 +278,7 @@ async function follow(
   }
   progress.hide();
   if (operation.state === "failed")
-    throw new Failure(`stopped after ${jobsText(operation.changed)}: ${operation.error}`);
+    throw new CommandError(`stopped after ${jobsText(operation.changed)}: ${operation.error}`);
   printSummary(output, operation, summary);
 }
 
@@ -286,7 +286,9 @@ function printSummary(output: Output, operation: OperationResult, { done, skippe
   const { changed, examined, state } = operation;
   const [count, why] =
     changed < examined ? [`${countOf(changed)} of ${jobsText(examined)}`, `; ${skipped}`] : [jobsText(changed), ""];
-  output.result(operation, (page) => page.line(`${count} ${done}${state === "stopped" ? ", then stopped" : ""}${why}`));
+  output.result(operation, (writer) =>
+    writer.line(`${count} ${done}${state === "stopped" ? ", then stopped" : ""}${why}`),
+  );
 }
 
 /** A request in flight at Ctrl-C has no response. */
@@ -397,7 +399,7 @@ async function purgeJobs(
 ): Promise<void> {
   const before = readTime(flags.before, "past");
   const olderThan = Date.now() - Date.parse(before);
-  if (olderThan < 0) throw new BadUsage("--before must be in the past");
+  if (olderThan < 0) throw new UsageError("--before must be in the past");
   await context.confirm(`Delete all ${state} jobs that finished before ${clockOf(before)}?`, flags.yes);
   await withAdmin(context, flags, async (client) => {
     await follow(context, client, await client.jobs.purge({ state, olderThan }), {
@@ -426,7 +428,7 @@ const rerun = command({
     const jobs = (await knownJobs(context, flags.url)) ?? [];
     await withAdmin(context, { ...flags, jobs }, async (client) => {
       const enqueued = await client.jobs.rerun({ id: args.id, ...(input !== undefined && { input }) });
-      context.output.result(enqueued, (page) => page.line(enqueued.id));
+      context.output.result(enqueued, (writer) => writer.line(enqueued.id));
     });
   },
 });

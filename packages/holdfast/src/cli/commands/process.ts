@@ -8,7 +8,7 @@ import type { WorkOptions } from "../../engine/worker/work-options.js";
 import { warnIfUrlIgnored } from "../store/open.js";
 import { command, type Command } from "../parse/command.js";
 import { workOptions } from "../work-options.js";
-import { BadUsage } from "../errors.js";
+import { UsageError } from "../errors.js";
 import type { Output } from "../ui/output.js";
 import { runJobs } from "../run-jobs.js";
 import { MODULE, WORK_FLAGS } from "./worker.js";
@@ -37,8 +37,8 @@ export const processCommand: Command = command({
     { line: "process jobs.ts --poll --interval 30s", description: "Poll every 30 seconds." },
   ],
   async run(context, { flags, args }) {
-    if (flags.once && flags.poll) throw new BadUsage("--once and --poll cannot be combined");
-    if (flags.interval !== undefined && !flags.poll) throw new BadUsage("--interval requires --poll");
+    if (flags.once && flags.poll) throw new UsageError("--once and --poll cannot be combined");
+    if (flags.interval !== undefined && !flags.poll) throw new UsageError("--interval requires --poll");
     const given = workOptions(context);
     if (given === null) return 0;
     const { output } = context;
@@ -51,7 +51,7 @@ export const processCommand: Command = command({
       const ran = flags.poll
         ? await poll(hf, options, { duties, everyMs, output, signal })
         : await runDue(hf, options, { duties, once: flags.once, signal });
-      output.result({ ran }, (page) => page.line(ran === 1 ? "1 job ran" : `${ran} jobs ran`));
+      output.result({ ran }, (writer) => writer.line(ran === 1 ? "1 job ran" : `${ran} jobs ran`));
     });
   },
 });

@@ -26,9 +26,9 @@ const list = command({
       const none = isCut(stats.queues) ? "?" : "0";
       const shown = (counts: Counts | null | undefined, count: (of: Counts) => number): string =>
         counts === null || counts === undefined ? none : String(count(counts));
-      context.output.result({ queues: rows }, (page) => {
-        if (rows.length === 0) return page.line("No queues.");
-        page.table(
+      context.output.result({ queues: rows }, (writer) => {
+        if (rows.length === 0) return writer.line("No queues.");
+        writer.table(
           [
             { title: "Queue", whole: true },
             { title: "Waiting", align: "right" },
@@ -71,7 +71,7 @@ const pauseOrResume = (name: "pause" | "resume", summary: string, done: string):
         if (!known.includes(queue)) {
           context.output.warn(`no job or worker uses the queue ${queue}${didYouMean(queue, known)}`);
         }
-        context.output.result(result, (page) => page.line(`${done} ${result.queue}`));
+        context.output.result(result, (writer) => writer.line(`${done} ${result.queue}`));
       }),
   });
 
@@ -94,10 +94,10 @@ export const workersCommand: Command = command({
   run: (context, { flags }) =>
     withAdmin(context, flags, async (client) => {
       const { workers } = await client.workers.list();
-      context.output.result({ workers }, (page) => {
-        if (workers.length === 0) return page.line("No workers in the last hour.");
+      context.output.result({ workers }, (writer) => {
+        if (workers.length === 0) return writer.line("No workers in the last hour.");
         const now = Date.now();
-        page.table(
+        writer.table(
           [
             { title: "Worker", whole: true },
             { title: "Queues" },

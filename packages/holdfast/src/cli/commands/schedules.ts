@@ -2,9 +2,9 @@ import type { ScheduleResult, ScheduleBody, ScheduleSummary, TimingBody } from "
 import { showValue } from "../../config/index.js";
 import { LIMITS } from "../../defaults.js";
 import { command, group, YES, type Argument, type Command, type Flag, type GivenFlags } from "../parse/command.js";
-import { BadUsage } from "../errors.js";
+import { UsageError } from "../errors.js";
 import { readTime } from "../parse/instant.js";
-import type { Page } from "../ui/output.js";
+import type { TextWriter } from "../ui/output.js";
 import { knownJobs, MODULE_FLAG, warnAboutDefaults, warnIfNoWorker } from "../module/known-jobs.js";
 import { readPayload } from "../parse/payload.js";
 import { CONNECTION_FLAGS, withAdmin } from "../store/admin-connection.js";
@@ -100,7 +100,7 @@ function readCatchUp(text: string): NonNullable<ScheduleBody["catchUp"]> {
   const newest = /^all(?::(?<count>\d{1,6}))?$/.exec(text)?.groups;
   const count = newest === undefined ? 0 : Number(newest["count"] ?? LIMITS.catchUp);
   if (count >= 1 && count <= LIMITS.catchUp) return { all: count };
-  throw new BadUsage(
+  throw new UsageError(
     `--catch-up: ${showValue(text)} is not skip, latest, all or all:<count>`,
     `the count must be 1 to ${LIMITS.catchUp}, e.g. all:20`,
   );
@@ -133,10 +133,10 @@ const list = command({
         ...(enabled !== undefined && { enabled: enabled === "true" }),
         ...(cursor !== undefined && { cursor }),
       });
-      context.output.result(page, (out) => {
-        if (page.schedules.length === 0) return out.line("No schedules.");
+      context.output.result(page, (writer) => {
+        if (page.schedules.length === 0) return writer.line("No schedules.");
         const now = Date.now();
-        out.table(
+        writer.table(
           [
             { title: "Name", whole: true },
             { title: "Job" },
@@ -171,9 +171,9 @@ function nextOf({ enabled, nextRunAt }: ScheduleSummary, now: number): Part {
   return enabled ? agoOf(nextRunAt, now) : paint("disabled", "yellow");
 }
 
-function showSchedule(page: Page, schedule: ScheduleResult): void {
+function showSchedule(writer: TextWriter, schedule: ScheduleResult): void {
   const now = Date.now();
-  page.fields([
+  writer.fields([
     ["name", schedule.name],
     ["job", schedule.type],
     ["timing", timingText(schedule)],
@@ -195,8 +195,8 @@ function showSchedule(page: Page, schedule: ScheduleResult): void {
     ["input", JSON.stringify(schedule.input)],
   ]);
   if (schedule.slots.length === 0) return;
-  page.line("");
-  page.table(
+  writer.line("");
+  writer.table(
     [{ title: "Slot" }, { title: "Job", whole: true }, { title: "Note" }],
     schedule.slots.map((slot): Part[] => [clockOf(slot.slot), slot.job ?? paint("none", "gray"), slot.reason ?? ""]),
   );
@@ -210,7 +210,7 @@ const show = command({
   run: (context, { flags, args }) =>
     withAdmin(context, flags, async (client) => {
       const schedule = await client.schedules.get({ name: args.name });
-      context.output.result(schedule, (page) => showSchedule(page, schedule));
+      context.output.result(schedule, (writer) => showSchedule(writer, schedule));
     }),
 });
 
@@ -230,13 +230,14 @@ const create = command({
     },
   ],
   async run(context, { flags, args }) {
-    if ((flags.cron === undefined) === (flags.every === undefined)) throw new BadUsage("give either --cron or --every");
+    if ((flags.cron === undefined) === (flags.every === undefined))
+      throw new UsageError("give either --cron or --every");
     const body = bodyOf({ ...flags, input: await readPayload(context, flags.input) });
     const jobs = await knownJobs(context, flags.url);
     await withAdmin(context, { ...flags, jobs: jobs ?? [], createsStore: true }, async (client) => {
       const schedule = await client.schedules.create({ name: args.name, ...body, job: args.job });
-      context.output.result(schedule, (page) =>
-        page.line(`Created ${schedule.name}; next run ${clockOf(schedule.nextRunAt)}`),
+      context.output.result(schedule, (writer) =>
+        writer.line(`Created ${schedule.name}; next run ${clockOf(schedule.nextRunAt)}`),
       );
       if (jobs !== null) warnAboutDefaults(context, args.job, jobs, flags, "schedule");
       await warnIfNoWorker(context, client, args.job);
@@ -268,13 +269,13 @@ const update = command({
     const given = bodyOf({ ...flags, input: await readPayload(context, flags.input) });
     const removed = Object.assign({}, ...flags.unset.map((name) => UNSET[name])) as ScheduleBody;
     const both = Object.keys(removed).find((field) => field in given);
-    if (both !== undefined) throw new BadUsage(`${both} is both set and unset`, "give one of them");
+    if (both !== undefined) throw new UsageError(`${both} is both set and unset`, "give one of them");
     const body = { ...(flags.job !== undefined && { job: flags.job }), ...given, ...removed };
-    if (Object.keys(body).length === 0) throw new BadUsage("no changes given", "give a flag such as --cron");
+    if (Object.keys(body).length === 0) throw new UsageError("no changes given", "give a flag such as --cron");
     const jobs = (await knownJobs(context, flags.url)) ?? [];
     await withAdmin(context, { ...flags, jobs }, async (client) => {
       const schedule = await client.schedules.update({ name: args.name, ...body });
-      context.output.result(schedule, (page) => showSchedule(page, schedule));
+      context.output.result(schedule, (writer) => showSchedule(writer, schedule));
       if (flags.job !== undefined) await warnIfNoWorker(context, client, flags.job);
     });
   },
@@ -289,7 +290,7 @@ const simpleChange = (name: "enable" | "disable" | "reset", summary: string, don
     run: (context, { flags, args }) =>
       withAdmin(context, flags, async (client) => {
         const schedule = await client.schedules[name]({ name: args.name });
-        context.output.result(schedule, (page) => page.line(`${done} ${schedule.name}`));
+        context.output.result(schedule, (writer) => writer.line(`${done} ${schedule.name}`));
       }),
   });
 
@@ -304,7 +305,7 @@ const remove = command({
     await withAdmin(context, flags, async (client) => {
       const { origin } = await client.schedules.get({ name });
       const { status } = await client.schedules.remove({ name });
-      context.output.result({ name, status }, (page) => page.line(`Deleted ${name}`));
+      context.output.result({ name, status }, (writer) => writer.line(`Deleted ${name}`));
       if (origin === "code") {
         context.output.warn(
           "the schedule is defined in code and will be created again at the next start; to stop it, run: holdfast schedules disable",
@@ -329,10 +330,10 @@ const preview = command({
     const timing = timingOf(flags);
     const hasTiming = Object.keys(timing).length > 0;
     if (args.name === undefined && timing.cron === undefined && timing.every === undefined) {
-      throw new BadUsage("give the name of a schedule, --cron or --every");
+      throw new UsageError("give the name of a schedule, --cron or --every");
     }
     if (args.name !== undefined && hasTiming) {
-      throw new BadUsage("a schedule name and timing flags cannot be combined", "give one of them");
+      throw new UsageError("a schedule name and timing flags cannot be combined", "give one of them");
     }
     await withAdmin(context, flags, async (client) => {
       const { runs } =
@@ -342,11 +343,11 @@ const preview = command({
       const zone =
         args.name === undefined ? flags.timezone : (await client.schedules.get({ name: args.name })).timezone;
       const now = Date.now();
-      context.output.result({ runs }, (page) => {
-        if (runs.length === 0) return page.line("No more runs.");
+      context.output.result({ runs }, (writer) => {
+        if (runs.length === 0) return writer.line("No more runs.");
         // The time zone of the pattern comes first.
         const own = zone === undefined || zone === null || zone === "UTC" ? [] : [zone];
-        page.table(
+        writer.table(
           [...own, "UTC", "Local", ""].map((title) => ({ title })),
           runs.map((run): Part[] => [...own.map((each) => clockIn(run, each)), run, clockOf(run), agoOf(run, now)]),
         );
@@ -363,7 +364,7 @@ const run = command({
   run: (context, { flags, args }) =>
     withAdmin(context, flags, async (client) => {
       const enqueued = await client.schedules.run({ name: args.name });
-      context.output.result(enqueued, (page) => page.line(enqueued.id));
+      context.output.result(enqueued, (writer) => writer.line(enqueued.id));
       if (enqueued.duplicate) context.output.note("a run is already live; this is its job");
     }),
 });

@@ -2,7 +2,7 @@ import { SECRET_VARIABLE } from "../../config/index.js";
 import type { Holdfast } from "../../engine/client/holdfast.js";
 import { warnIfUrlIgnored } from "../store/open.js";
 import { command, keyFlag, type Command, type Context } from "../parse/command.js";
-import { Failure } from "../errors.js";
+import { CommandError } from "../errors.js";
 import { openService } from "../store/clients.js";
 import { modulePath } from "../../config/index.js";
 import { jobsModule } from "../module/jobs-module.js";
@@ -22,7 +22,7 @@ export async function serveClient(context: Context, hf: Holdfast): Promise<{ url
   const host = values["server.host"];
   const hasTokens = (await hf.tokens.list()).some(({ expiresAt }) => expiresAt === null || expiresAt > new Date());
   if (!hasTokens && !isLoopback(host)) {
-    throw new Failure(`no API tokens exist, and ${host} accepts requests from other machines`, {
+    throw new CommandError(`no API tokens exist, and ${host} accepts requests from other machines`, {
       hint: "run: holdfast tokens create <name> --role admin, or use --host 127.0.0.1",
     });
   }
@@ -40,7 +40,7 @@ export async function serveClient(context: Context, hf: Holdfast): Promise<{ url
   const serving = await serve(api, { host, port: values["server.port"] }).catch((error: unknown) => {
     if (!(error instanceof NotListeningError)) throw error;
     const hint = "use --port or server.port; 0 picks a free port";
-    throw new Failure(error.message, { code: error.code, cause: error, hint });
+    throw new CommandError(error.message, { code: error.code, cause: error, hint });
   });
   if (!hasTokens) {
     context.output.note("No API tokens exist, so authentication is off. Only requests from localhost are accepted.");
@@ -84,8 +84,8 @@ export const serveCommand: Command = command({
     const hf = await openService(context, { jobs });
     try {
       const serving = await serveClient(context, hf);
-      context.output.event({ url: serving.url }, (page) =>
-        page.line(`Serving the admin API at ${serving.url}/api/admin`),
+      context.output.event({ url: serving.url }, (writer) =>
+        writer.line(`Serving the admin API at ${serving.url}/api/admin`),
       );
       await untilStopped(context.signal);
       await serving.stop();

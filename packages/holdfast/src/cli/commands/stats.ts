@@ -3,8 +3,8 @@ import type { StatsResult } from "../../admin/contract/api-types.js";
 import { durationMs } from "../../duration.js";
 import { isFinished, STATE_NAMES } from "../../job/state.js";
 import { command, type Command } from "../parse/command.js";
-import { BadUsage } from "../errors.js";
-import type { Page } from "../ui/output.js";
+import { UsageError } from "../errors.js";
+import type { TextWriter } from "../ui/output.js";
 import { CONNECTION_FLAGS, withAdmin } from "../store/admin-connection.js";
 import { clockOf, countOf, lengthOf, stateOf } from "../ui/format.js";
 import { paint, type Part } from "../ui/style.js";
@@ -23,7 +23,7 @@ export const statsCommand: Command = command({
     ...CONNECTION_FLAGS,
   },
   run(context, { flags }) {
-    if (flags.interval !== undefined && !flags.watch) throw new BadUsage("--interval requires --watch");
+    if (flags.interval !== undefined && !flags.watch) throw new UsageError("--interval requires --watch");
     const everyMs = durationMs(flags.interval ?? "2s", "interval");
     return withAdmin(context, flags, async (client) => {
       const { output, signal } = context;
@@ -33,7 +33,7 @@ export const statsCommand: Command = command({
       };
       if (!flags.watch) {
         const { stats, paused } = await fetchStats();
-        return output.result(stats, (page) => showStats(page, stats, paused));
+        return output.result(stats, (writer) => showStats(writer, stats, paused));
       }
       const stop = AbortSignal.any([signal, output.stdoutClosed]);
       const frames = output.frames();
@@ -41,10 +41,10 @@ export const statsCommand: Command = command({
         while (!stop.aborted) {
           const { stats, paused } = await fetchStats();
           const at = clockOf(new Date().toISOString());
-          frames.show(stats, (page, rows) => {
-            page.line(paint(at, "bold"));
-            showStats(page, stats, paused, rows === null ? Infinity : rows - OTHER_LINES);
-            if (rows === null) page.line("");
+          frames.show(stats, (writer, rows) => {
+            writer.line(paint(at, "bold"));
+            showStats(writer, stats, paused, rows === null ? Infinity : rows - OTHER_LINES);
+            if (rows === null) writer.line("");
           });
           await sleep(everyMs, null, { signal: stop }).catch(() => {});
         }
@@ -58,10 +58,10 @@ export const statsCommand: Command = command({
 /** The lines of a frame that are not queues: time, titles, the number of omitted queues, the totals and the fields below. */
 const OTHER_LINES = 7;
 
-function showStats(page: Page, stats: StatsResult, paused: readonly string[], maxQueues = Infinity): void {
+function showStats(writer: TextWriter, stats: StatsResult, paused: readonly string[], maxQueues = Infinity): void {
   const queues = busiest(Object.entries(stats.queues), maxQueues);
   const left = Object.keys(stats.queues).length - queues.length;
-  page.table(
+  writer.table(
     [{ title: "Queue", whole: true }, ...STATE_NAMES.map((title) => ({ title, align: "right" as const }))],
     [
       ...queues.map(([queue, counts]): Part[] => [
@@ -72,9 +72,9 @@ function showStats(page: Page, stats: StatsResult, paused: readonly string[], ma
       [paint("all", "bold"), ...STATE_NAMES.map((state) => stateOf(state, countOf(stats.states[state])))],
     ],
   );
-  page.line("");
+  writer.line("");
   const { oldestDueMs, lastMinute, completedPerSecond } = stats;
-  page.fields([
+  writer.fields([
     ["oldest due job", oldestDueMs === null ? "none" : `${lengthOf(oldestDueMs)} ago`],
     [
       "last minute",

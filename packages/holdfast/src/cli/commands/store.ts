@@ -10,7 +10,7 @@ import { warnIfUrlIgnored, withConfiguredStore } from "../store/open.js";
 import { pendingMigrationsOf } from "../store/schema-check.js";
 import { command, keyFlag, YES, type Command } from "../parse/command.js";
 import { importResult, showImport } from "../ui/import-result.js";
-import { BadUsage, Failure } from "../errors.js";
+import { UsageError, CommandError } from "../errors.js";
 
 const STORE = { store: keyFlag("store", { placeholder: "url" }) };
 
@@ -33,28 +33,28 @@ export const migrateCommand: Command = command({
   ],
   async run(context, { flags }) {
     const { output } = context;
-    if (flags.print && flags.check) throw new BadUsage("--print and --check cannot be combined");
+    if (flags.print && flags.check) throw new UsageError("--print and --check cannot be combined");
     warnIfUrlIgnored(context);
     return withConfiguredStore(context, flags.print || flags.check ? "read" : "create", async (store) => {
       if (flags.print) {
         const text = printableMigrations(store);
-        output.result({ text }, (page) => page.block(text.trimEnd()));
+        output.result({ text }, (writer) => writer.block(text.trimEnd()));
         return 0;
       }
       if (flags.check) {
         const pending = (await pendingMigrationsOf(store)).map(({ title }) => title);
-        output.result({ current: pending.length === 0, pending }, (page) => {
-          if (pending.length === 0) return page.line("Schema is up to date.");
-          page.line("Schema is out of date. Pending migrations:");
-          for (const each of pending) page.line(`  ${each}`);
+        output.result({ current: pending.length === 0, pending }, (writer) => {
+          if (pending.length === 0) return writer.line("Schema is up to date.");
+          writer.line("Schema is out of date. Pending migrations:");
+          for (const each of pending) writer.line(`  ${each}`);
         });
         return pending.length === 0 ? 0 : 1;
       }
       const { applied } = await openMigrated(context, store);
-      output.result({ migrated: applied.length > 0, applied }, (page) => {
-        if (applied.length === 0) return page.line("Schema is up to date.");
-        page.line("Applied:");
-        for (const each of applied) page.line(`  ${each}`);
+      output.result({ migrated: applied.length > 0, applied }, (writer) => {
+        if (applied.length === 0) return writer.line("Schema is up to date.");
+        writer.line("Applied:");
+        for (const each of applied) writer.line(`  ${each}`);
       });
       return 0;
     });
@@ -64,7 +64,7 @@ export const migrateCommand: Command = command({
 function printableMigrations(store: Store): string {
   if ("migrations" in store) return (store as PostgresStore).migrations();
   if ("cloudFormation" in store) return (store as DynamoStore).cloudFormation();
-  throw new Failure("SQLite files are migrated when they are opened; there is nothing to print");
+  throw new CommandError("SQLite files are migrated when they are opened; there is nothing to print");
 }
 
 export const importCommand: Command = command({
@@ -78,15 +78,15 @@ export const importCommand: Command = command({
   flags: { yes: YES, ...STORE },
   async run(context, { flags, args }) {
     const text = await readFile(resolve(context.cwd, args.file), "utf8").catch((error: unknown) => {
-      throw new Failure(`${args.file} cannot be read: ${systemReason(error)}`, { cause: error });
+      throw new CommandError(`${args.file} cannot be read: ${systemReason(error)}`, { cause: error });
     });
     const options = parse(text, args.file);
     warnIfUrlIgnored(context);
     await withConfiguredStore(context, flags.yes ? "create" : "read", async (store) => {
-      if (!("importLegacy" in store)) throw new Failure("import needs a PostgreSQL store");
+      if (!("importLegacy" in store)) throw new CommandError("import needs a PostgreSQL store");
       const hf = flags.yes ? (await openMigrated(context, store)).hf : null;
       if (hf === null && (await pendingMigrationsOf(store)).length > 0) {
-        throw new Failure("the schema is out of date, and a dry run does not migrate it", {
+        throw new CommandError("the schema is out of date, and a dry run does not migrate it", {
           hint: "run: holdfast migrate, or add --yes to migrate and import",
         });
       }
@@ -102,7 +102,7 @@ export const importCommand: Command = command({
         const detail = { type: options.type, skipped, dropped };
         await recordAuditEntry(hf, { action: "jobs.import", target: String(options.table), count: imported, detail });
       }
-      context.output.result(importResult(result), (page) => showImport(page, result));
+      context.output.result(importResult(result), (writer) => showImport(writer, result));
       if (!flags.yes) context.output.note("This was a dry run. Add --yes to import.");
     });
   },
@@ -114,7 +114,7 @@ function parse(text: string, file: string): LegacyImportOptions {
     const value: unknown = JSON.parse(text);
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as LegacyImportOptions;
   } catch (error) {
-    throw new Failure(`${file} is not JSON: ${(error as Error).message}`, { cause: error });
+    throw new CommandError(`${file} is not JSON: ${(error as Error).message}`, { cause: error });
   }
-  throw new Failure(`${file} must contain a JSON object`, { hint: "expected { table, type, map, … }" });
+  throw new CommandError(`${file} must contain a JSON object`, { hint: "expected { table, type, map, … }" });
 }

@@ -4,6 +4,6 @@ export const versionCommand: Command = command({
   name: "version",
   summary: "Show the version.",
   run({ output, version }) {
-    output.result({ version }, (page) => page.line(version));
+    output.result({ version }, (writer) => writer.line(version));
   },
 });

@@ -7,7 +7,7 @@ import { command, keyFlag, type Command, type Context } from "../parse/command.j
 import { FATAL, watchAndRun } from "../dev.js";
 import { workOptions } from "../work-options.js";
 import { moduleNamedBy, noModule, refuseUntrustedModule } from "../module/jobs-module.js";
-import { Failure } from "../errors.js";
+import { CommandError } from "../errors.js";
 import { checkModuleFile } from "../module/load-module.js";
 import { runJobs } from "../run-jobs.js";
 import { LISTEN_FLAGS, serveClient, untilStopped } from "./serve.js";
@@ -54,8 +54,8 @@ export const workerCommand: Command = command({
       const { values } = context.config;
       const queues = values["jobs.queues"];
       const from = queues === null || queues.length === 0 ? "all queues" : `queues ${queues.join(", ")}`;
-      context.output.event({ worker: worker.id, url: serving?.url ?? null }, (page) =>
-        page.line(
+      context.output.event({ worker: worker.id, url: serving?.url ?? null }, (writer) =>
+        writer.line(
           `Worker ${worker.id} started on ${hideSecret(values.store)} (concurrency ${values["jobs.concurrency"]}, ${from})` +
             (serving === null ? "" : `; admin API: ${serving.url}/api/admin`),
         ),
@@ -95,7 +95,7 @@ export const devCommand: Command = command({
 
 /** Reports an error that no change of a file would fix, such as a port in use, to the parent process. */
 async function reportFatal(error: unknown): Promise<never> {
-  if (error instanceof Failure && error.code === "NOT_LISTENING") {
+  if (error instanceof CommandError && error.code === "NOT_LISTENING") {
     await new Promise((resolve) => (process.send === undefined ? resolve(null) : process.send(FATAL, resolve)));
   }
   throw error;
@@ -115,8 +115,8 @@ async function runOnce(context: Context, options: WorkOptions, given: string | u
     const serving = await serveClient(context, hf);
     const worker = hf.work(options);
     const store = hideSecret(context.config.values.store);
-    context.output.event({ url: serving.url, worker: worker.id }, (page) =>
-      page.line(`Running on ${store}; admin API: ${serving.url}/api/admin`),
+    context.output.event({ url: serving.url, worker: worker.id }, (writer) =>
+      writer.line(`Running on ${store}; admin API: ${serving.url}/api/admin`),
     );
     await Promise.race([untilStopped(signal), parentExit()]);
     await worker.stop();

@@ -1,6 +1,6 @@
 import { modulePath, refuseUntrusted, showPath, showSource } from "../../config/index.js";
 import type { Context } from "../parse/command.js";
-import { BadUsage } from "../errors.js";
+import { UsageError } from "../errors.js";
 import { loadJobs, type JobsModule } from "./load-module.js";
 
 /** Loads the jobs module that was given as an argument, or else the configured one. */
@@ -25,8 +25,8 @@ export function moduleNamedBy({ config }: Context): string {
 }
 
 /** The error of a command that needs a jobs module. */
-export function noModule(): BadUsage {
-  return new BadUsage(
+export function noModule(): UsageError {
+  return new UsageError(
     "no jobs module given",
     "pass its path, e.g. jobs.ts, or run: holdfast config set jobs.module jobs.ts",
   );

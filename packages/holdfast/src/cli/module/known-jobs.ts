@@ -2,7 +2,7 @@ import type { AdminClient } from "../../admin/contract/client.js";
 import { didYouMean, modulePath, showPath } from "../../config/index.js";
 import type { JobType } from "../../job/job.js";
 import { keyFlag, type Context } from "../parse/command.js";
-import { BadUsage } from "../errors.js";
+import { UsageError } from "../errors.js";
 import { jobsModule } from "./jobs-module.js";
 import { knownTypes } from "./known-types.js";
 import { serverUrlOf } from "../store/admin-connection.js";
@@ -23,7 +23,7 @@ export const MODULE_FLAG: { readonly module: ReturnType<typeof keyFlag<"jobs.mod
 export async function knownJobs(context: Context, url: string | undefined): Promise<readonly JobType[] | null> {
   if (serverUrlOf(context, url) !== null) {
     if (context.config.sources["jobs.module"].kind !== "flag") return null;
-    throw new BadUsage("--module cannot be combined with --url", "the server uses its own jobs module");
+    throw new UsageError("--module cannot be combined with --url", "the server uses its own jobs module");
   }
   if (modulePath(context.config) === null) return [];
   return (await jobsModule(context, undefined)).jobs;

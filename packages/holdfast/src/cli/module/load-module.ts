@@ -4,7 +4,7 @@ import { dirname, extname, join, posix, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { isOwnedByTrusted, MODULE_ENDINGS, UntrustedFileError } from "../../config/index.js";
 import { messageOf } from "../../job/thrown.js";
-import { Failure } from "../errors.js";
+import { CommandError } from "../errors.js";
 import { readExports, type Exports, type ModuleExports } from "./module-exports.js";
 
 type Env = Readonly<Record<string, string | undefined>>;
@@ -40,11 +40,11 @@ export function checkModuleFile(path: string, given: string, namedBy: string | n
     );
     const found = near === undefined ? (given === path ? null : `looked for ${path}`) : `did you mean ${near}?`;
     const hints = [found, namedBy].filter((hint) => hint !== null);
-    throw new Failure(`file not found: ${given}`, hints.length === 0 ? {} : { hint: hints.join("; ") });
+    throw new CommandError(`file not found: ${given}`, hints.length === 0 ? {} : { hint: hints.join("; ") });
   }
-  if (!file.isFile()) throw new Failure(`${given} is not a file`, { hint: "pass the path of the module file" });
+  if (!file.isFile()) throw new CommandError(`${given} is not a file`, { hint: "pass the path of the module file" });
   if (!MODULE_ENDINGS.includes(extname(path))) {
-    throw new Failure(`${given} is not a jobs module`, {
+    throw new CommandError(`${given} is not a jobs module`, {
       hint: `the file name must end in ${MODULE_ENDINGS.join(", ")}`,
     });
   }
@@ -64,7 +64,7 @@ async function load(path: string, given: string, env: Env): Promise<Exports> {
     if (error instanceof UntrustedFileError) throw error;
     // Node appends every module on the way there.
     const [why = ""] = messageOf(error).trim().replaceAll(/\s+/g, " ").split(" Require stack:");
-    throw new Failure(`${given} cannot be loaded: ${why.slice(0, 300)}`, {
+    throw new CommandError(`${given} cannot be loaded: ${why.slice(0, 300)}`, {
       cause: error,
       hint: "run with --verbose for the stack trace",
     });

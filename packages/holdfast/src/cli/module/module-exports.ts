@@ -4,7 +4,7 @@ import type { ErrorReporter } from "../../engine/events/reports.js";
 import type { Telemetry } from "../../engine/events/telemetry.js";
 import type { JobType } from "../../job/job.js";
 import { read } from "../../job/thrown.js";
-import { Failure } from "../errors.js";
+import { CommandError } from "../errors.js";
 
 /** The exports of a module, by name. */
 export type Exports = Readonly<Record<string, unknown>>;
@@ -52,7 +52,7 @@ export function readExports(exported: Exports, given: string): ModuleExports {
     if (value === undefined || jobsIn({ [name]: value }, given).length > 0) return null;
     const { calls, must, hint } = NAMED_EXPORTS[name];
     const fits = calls === null ? typeof value === "function" : calls.every((call) => hasFunction(value, call));
-    if (!fits) throw new Failure(`${name} in ${given} must ${must}`, { hint });
+    if (!fits) throw new CommandError(`${name} in ${given} must ${must}`, { hint });
     return value as Kind;
   };
   const found: ModuleExports = {
@@ -65,9 +65,12 @@ export function readExports(exported: Exports, given: string): ModuleExports {
   };
   if (jobs.length === 0) {
     const names = Object.keys(exported);
-    throw new Failure(`no job types in ${given}; it exports ${names.length === 0 ? "nothing" : names.join(", ")}`, {
-      hint: "export the result of job({ … }), under any name",
-    });
+    throw new CommandError(
+      `no job types in ${given}; it exports ${names.length === 0 ? "nothing" : names.join(", ")}`,
+      {
+        hint: "export the result of job({ … }), under any name",
+      },
+    );
   }
   return found;
 }
@@ -83,7 +86,7 @@ function jobsIn(exported: Exports, given: string): JobType[] {
       const known = byType.get(value.type);
       if (known === undefined) byType.set(value.type, { job: value, name });
       else if (known.job !== value) {
-        throw new Failure(
+        throw new CommandError(
           `${known.name} and ${name} in ${given} both define the job type ${JSON.stringify(value.type)}`,
           {
             hint: "rename one of them",

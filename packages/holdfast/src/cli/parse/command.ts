@@ -57,7 +57,7 @@ export interface Context {
   /** The configuration, read on first use. Throws `InvalidConfigError`. */
   readonly config: Config;
   readonly output: Output;
-  /** Aborted by Ctrl-C and SIGTERM; its reason is `Interrupted`. */
+  /** Aborted by Ctrl-C and SIGTERM; its reason is an `InterruptedError`. */
   readonly signal: AbortSignal;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
@@ -130,7 +130,7 @@ export interface CommandDefinition<Of extends Flags, By extends Arguments> {
  *   arguments: { name: { kind: "text", description: "The name of the user." } },
  *   flags: { times: { kind: "count", min: 1, max: 9, default: 1, description: "How often." } },
  *   run({ output }, { args, flags }) {
- *     output.result({ name: args.name }, (page) => page.line(`Hello ${args.name}`.repeat(flags.times)));
+ *     output.result({ name: args.name }, (writer) => writer.line(`Hello ${args.name}`.repeat(flags.times)));
  *   },
  * });
  * ```

@@ -1,5 +1,5 @@
 import { flagsOf, type Argument, type Command, type Flag, type Flags } from "./command.js";
-import { findCommand, flagNamed, takesNext } from "./parse.js";
+import { findCommand, flagNamed, hasSeparateValue } from "./parse.js";
 
 /** A completion of the word under the cursor. */
 export interface Candidate {
@@ -19,7 +19,7 @@ export function completionsOf(root: Command, words: readonly string[]): Candidat
 
   const last = before.at(-1) ?? "";
   if (!before.includes("--")) {
-    const open = takesNext(last, flags) ? flagNamed(last, flags) : undefined;
+    const open = hasSeparateValue(last, flags) ? flagNamed(last, flags) : undefined;
     if (open !== undefined) return valuesOf(open.flag).filter(startsRight);
     const inline = /^(?<flag>--[^=]+=)/.exec(current)?.groups?.["flag"];
     if (inline !== undefined) {
@@ -71,7 +71,7 @@ function countArguments(words: readonly string[], flags: Flags): number {
   for (let at = 0; at < words.length; at++) {
     const word = words[at] ?? "";
     if (word === "--") continue;
-    if (takesNext(word, flags)) at++;
+    if (hasSeparateValue(word, flags)) at++;
     else if (!/^-./.test(word)) count++;
   }
   return count;

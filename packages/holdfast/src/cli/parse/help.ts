@@ -41,7 +41,7 @@ export function helpText(
 /** Prints help as the result of the command. */
 export function showHelp(output: Output, root: Command, path: readonly string[], command: Command): undefined {
   const text = helpText(root, path, command);
-  output.result({ help: text }, (page) => page.block(text));
+  output.result({ help: text }, (writer) => writer.block(text));
   return undefined;
 }
 

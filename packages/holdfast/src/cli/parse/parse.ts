@@ -2,7 +2,7 @@ import { parseArgs, type ParseArgsConfig } from "node:util";
 import {
   describe,
   didYouMean,
-  readText,
+  parseValue,
   showValue,
   type GivenFlag,
   type KeyName,
@@ -10,7 +10,7 @@ import {
 } from "../../config/index.js";
 import { STDIN } from "./stdin.js";
 import { flagsOf, type Argument, type Command, type Flag, type Flags } from "./command.js";
-import { BadUsage } from "../errors.js";
+import { UsageError } from "../errors.js";
 
 /** A parsed and validated command line. */
 export interface Call {
@@ -49,7 +49,7 @@ export function findCommand(root: Command, words: readonly string[]): Found {
     rest.push(word);
     // The value of a flag is not the name of a command.
     const value = words[at + 1];
-    if (value !== undefined && takesNext(word, flagsOf(command, path.length === 0))) {
+    if (value !== undefined && hasSeparateValue(word, flagsOf(command, path.length === 0))) {
       rest.push(value);
       at++;
     }
@@ -58,7 +58,7 @@ export function findCommand(root: Command, words: readonly string[]): Found {
 }
 
 /** Whether the word is a flag whose value is the next word. */
-export function takesNext(word: string, flags: Flags): boolean {
+export function hasSeparateValue(word: string, flags: Flags): boolean {
   const flag = word.includes("=") ? undefined : flagNamed(word, flags)?.flag;
   return flag !== undefined && flag.kind !== "switch";
 }
@@ -78,25 +78,25 @@ export function usageHint(command: string): string {
   return `run: ${command} --help`;
 }
 
-/** Parses a command line. Throws {@link BadUsage}. */
+/** Parses a command line. Throws {@link UsageError}. */
 export function parseCall(root: Command, words: readonly string[]): Call {
   const { command, path, rest } = findCommand(root, words);
   const shown = [root.name, ...path].join(" ");
   const hint = usageHint(shown);
   const flags = flagsOf(command, path.length === 0);
   const typed = rest.includes("--") ? rest.slice(0, rest.indexOf("--")) : rest;
-  const asking = (what: "help" | "version"): Call => {
+  const helpOrVersionCall = (what: "help" | "version"): Call => {
     return { command, path, flags: { [what]: true, json: typed.includes("--json") }, args: {}, keyFlags: {} };
   };
   // --help wins over any mistake in the command line.
-  if (typed.some((word) => word === "--help" || word === "-h")) return asking("help");
+  if (typed.some((word) => word === "--help" || word === "-h")) return helpOrVersionCall("help");
   // An unknown command is reported before its flags, which belong to the command that was meant.
   const word = command.run === null ? firstValue(rest, flags) : undefined;
-  if (word !== undefined) throw noCommand(command, path, shown, word);
+  if (word !== undefined) throw commandUsageError(command, path, shown, word);
   const { given, values } = splitWords(rest, flags, shown, hint);
-  if (path.length === 0 && given.get("version")?.at(-1) === true) return asking("version");
-  if (path.length === 0 && values.length === 0) return asking("help");
-  if (command.run === null) throw noCommand(command, path, shown, values[0]);
+  if (path.length === 0 && given.get("version")?.at(-1) === true) return helpOrVersionCall("version");
+  if (path.length === 0 && values.length === 0) return helpOrVersionCall("help");
+  if (command.run === null) throw commandUsageError(command, path, shown, values[0]);
   // A missing argument is reported before a wrong flag.
   const args = readArguments(command, values, shown, hint);
   return { command, path, ...readFlags(flags, given, hint), args };
@@ -108,7 +108,7 @@ function firstValue(words: readonly string[], flags: Flags): string | undefined 
     const word = words[at] ?? "";
     if (!word.startsWith("-")) return word;
     if (flagNamed(word.replace(/^--no-/, "--"), flags) === undefined) return undefined;
-    if (takesNext(word, flags)) at++;
+    if (hasSeparateValue(word, flags)) at++;
   }
   return undefined;
 }
@@ -123,19 +123,24 @@ const SYNONYMS: readonly (readonly string[])[] = [
   ["resume", "unpause"],
 ];
 
-function meantCommand(word: string, names: readonly string[]): string {
+function suggestion(word: string, names: readonly string[]): string {
   const same = SYNONYMS.find((words) => words.includes(word.toLowerCase())) ?? [];
   const name = names.find((each) => same.includes(each));
   return name === undefined ? didYouMean(word, names) : `; did you mean ${name}?`;
 }
 
-function noCommand(command: Command, path: readonly string[], shown: string, word: string | undefined): BadUsage {
+function commandUsageError(
+  command: Command,
+  path: readonly string[],
+  shown: string,
+  word: string | undefined,
+): UsageError {
   const names = command.commands.map(({ name }) => name);
   if (word === undefined) {
-    return new BadUsage(`${shown} needs a command: ${names.join(", ")}`, usageHint(shown));
+    return new UsageError(`${shown} needs a command: ${names.join(", ")}`, usageHint(shown));
   }
   const where = path.length === 0 ? "unknown command" : `${shown}: unknown command`;
-  return new BadUsage(`${where} ${showValue(word)}${meantCommand(word, names)}`, usageHint(shown));
+  return new UsageError(`${where} ${showValue(word)}${suggestion(word, names)}`, usageHint(shown));
 }
 
 type Raw = string | boolean;
@@ -187,14 +192,14 @@ function joinValues(words: readonly string[], flags: Flags, hint: string): strin
   for (let at = 0; at < words.length; at++) {
     const word = words[at] ?? "";
     if (word === "--") return [...joined, ...words.slice(at)];
-    if (!takesNext(word, flags)) {
+    if (!hasSeparateValue(word, flags)) {
       joined.push(word);
       continue;
     }
     const value = words[++at];
     const { name } = flagNamed(word, flags) as { name: string };
     if (value === undefined || (value.startsWith("-") && value !== "-" && !NEGATIVE_NUMBER.test(value))) {
-      throw new BadUsage(`--${name} needs a value: ${describe(flags[name] as Kind)}`, hint);
+      throw new UsageError(`--${name} needs a value: ${describe(flags[name] as Kind)}`, hint);
     }
     joined.push(`--${name}=${value}`);
   }
@@ -212,9 +217,9 @@ function readToken(
   if (flag !== undefined) {
     if (flag.kind !== "switch") return { name: token.name, value: value ?? "" };
     if (value === undefined) return { name: token.name, value: true };
-    const read = readText(flag, value);
+    const read = parseValue(flag, value);
     if ("value" in read) return { name: token.name, value: read.value === true };
-    throw new BadUsage(`--${token.name}: ${showValue(value)} ${read.problem}`, hint);
+    throw new UsageError(`--${token.name}: ${showValue(value)} ${read.problem}`, hint);
   }
   const negated = /^--no-(?<name>.+)$/.exec(rawName)?.groups?.["name"];
   if (negated !== undefined && flags[negated]?.kind === "switch" && value === undefined) {
@@ -224,10 +229,10 @@ function readToken(
     kind === "switch" ? [name, `no-${name}`] : [name],
   );
   const meant = didYouMean(rawName.replace(/^-+/, ""), known).replace("mean ", "mean --");
-  throw new BadUsage(`${shown}: unknown flag ${clip(rawName)}${meant}`, hint);
+  throw new UsageError(`${shown}: unknown flag ${escaped(rawName)}${meant}`, hint);
 }
 
-function clip(text: string): string {
+function escaped(text: string): string {
   return showValue(text).slice(1, -1);
 }
 
@@ -239,22 +244,24 @@ function readFlags(
   const values: Record<string, unknown> = {};
   const keyFlags: Partial<Record<KeyName, GivenFlag>> = {};
   for (const [name, flag] of Object.entries(flags)) {
-    const texts = given.get(name) ?? [];
+    const givenValues = given.get(name) ?? [];
     if (flag.key !== undefined) {
       // Checked with the configuration, whose errors name the key.
-      const last = texts.at(-1);
+      const last = givenValues.at(-1);
       if (last !== undefined) keyFlags[flag.key] = { name: `--${name}`, text: String(last) };
       continue;
     }
-    if (flag.required === true && texts.length === 0) {
-      throw new BadUsage(`--${name} is required: ${describe(flag)}`, hint);
+    if (flag.required === true && givenValues.length === 0) {
+      throw new UsageError(`--${name} is required: ${describe(flag)}`, hint);
     }
-    if (texts.length > 1 && flag.repeated !== true && flag.kind !== "switch") {
-      throw new BadUsage(`--${name} was given ${texts.length} times; give it once`, hint);
+    if (givenValues.length > 1 && flag.repeated !== true && flag.kind !== "switch") {
+      throw new UsageError(`--${name} was given ${givenValues.length} times; give it once`, hint);
     }
     // No choice contains a comma.
     const parts =
-      flag.repeated === true && flag.kind === "choice" ? texts.flatMap((text) => String(text).split(",")) : texts;
+      flag.repeated === true && flag.kind === "choice"
+        ? givenValues.flatMap((text) => String(text).split(","))
+        : givenValues;
     const read = parts.map((text) => (typeof text === "boolean" ? text : readOne(`--${name}`, flag, text, hint)));
     if (flag.repeated === true) values[name] = read;
     else if (name === "color") values[name] = read.at(-1);
@@ -265,10 +272,10 @@ function readFlags(
 
 function readOne(name: string, kind: Flag | Argument, text: string, hint: string): unknown {
   if (kind.stdin === true && text === "-") return STDIN;
-  const read = readText(kind, text);
+  const read = parseValue(kind, text);
   if ("value" in read) return read.value;
   const meant = kind.kind === "choice" ? didYouMean(text, kind.choices) : "";
-  throw new BadUsage(
+  throw new UsageError(
     `${name}: ${showValue(text)} ${read.problem}${meant}`,
     kind.kind === "json" ? `quote it for the shell: '{"to":"ada"}'` : hint,
   );
@@ -276,7 +283,7 @@ function readOne(name: string, kind: Flag | Argument, text: string, hint: string
 
 function readArguments(
   command: Command,
-  texts: readonly string[],
+  givenValues: readonly string[],
   shown: string,
   hint: string,
 ): Record<string, unknown> {
@@ -284,21 +291,21 @@ function readArguments(
   const values: Record<string, unknown> = {};
   let at = 0;
   for (const [name, argument] of args) {
-    const own = argument.repeated === true ? texts.slice(at) : texts.slice(at, at + 1);
+    const own = argument.repeated === true ? givenValues.slice(at) : givenValues.slice(at, at + 1);
     at += own.length;
     if (own.length === 0 && argument.optional !== true) {
-      throw new BadUsage(`${shown}: missing argument ${placeholderOf(name, argument)}`, hint);
+      throw new UsageError(`${shown}: missing argument ${placeholderOf(name, argument)}`, hint);
     }
     const read = own.map((text) => readOne(`<${name}>`, argument, text, hint));
     values[name] = argument.repeated === true ? read : read[0];
   }
-  const extra = texts[at];
+  const extra = givenValues[at];
   if (extra !== undefined) {
     const takes =
       args.length === 0
         ? "takes no arguments"
         : `takes ${args.map(([name, each]) => placeholderOf(name, each)).join(" ")}`;
-    throw new BadUsage(`${shown} ${takes}; unexpected argument ${showValue(extra)}`, hint);
+    throw new UsageError(`${shown} ${takes}; unexpected argument ${showValue(extra)}`, hint);
   }
   return values;
 }

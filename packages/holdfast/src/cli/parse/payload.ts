@@ -1,6 +1,6 @@
 import { LIMITS } from "../../defaults.js";
 import type { Context } from "./command.js";
-import { BadUsage } from "../errors.js";
+import { UsageError } from "../errors.js";
 import { STDIN } from "./stdin.js";
 
 const MAX_BYTES = 4 * LIMITS.payloadBytes;
@@ -9,10 +9,10 @@ const MAX_BYTES = 4 * LIMITS.payloadBytes;
 export async function readPayload(context: Context, given: unknown): Promise<unknown> {
   if (given !== STDIN) return given;
   const text = await context.readInput(MAX_BYTES);
-  if (text.trim() === "") throw new BadUsage("the input on stdin is empty", "omit the - for a job without input");
+  if (text.trim() === "") throw new UsageError("the input on stdin is empty", "omit the - for a job without input");
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new BadUsage(`the input on stdin is not JSON: ${(error as Error).message.replaceAll(/\s+/g, " ")}`);
+    throw new UsageError(`the input on stdin is not JSON: ${(error as Error).message.replaceAll(/\s+/g, " ")}`);
   }
 }

@@ -1,4 +1,4 @@
-import { Failure } from "../errors.js";
+import { CommandError } from "../errors.js";
 
 /** The parsed value of `-`, for arguments that may be read from stdin. */
 export const STDIN: unique symbol = Symbol("stdin");
@@ -10,12 +10,12 @@ export async function readAll(stream: AsyncIterable<Buffer | string>, maxBytes: 
   for await (const chunk of stream) {
     const part = Buffer.from(chunk);
     bytes += part.length;
-    if (bytes > maxBytes) throw new Failure(`stdin is longer than ${maxBytes} bytes`);
+    if (bytes > maxBytes) throw new CommandError(`stdin is longer than ${maxBytes} bytes`);
     chunks.push(part);
   }
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(chunks));
   } catch (error) {
-    throw new Failure("stdin is not UTF-8", { cause: error });
+    throw new CommandError("stdin is not UTF-8", { cause: error });
   }
 }

@@ -7,7 +7,7 @@ import { messageOf } from "../../job/thrown.js";
 import { cliActor } from "../audit.js";
 import { loggerOf, withClient } from "./clients.js";
 import { keyFlag, type Context } from "../parse/command.js";
-import { BadUsage, Failure } from "../errors.js";
+import { UsageError, CommandError } from "../errors.js";
 
 /** The flags of commands that call the admin API. */
 export const CONNECTION_FLAGS: {
@@ -27,7 +27,7 @@ export const CONNECTION_FLAGS: {
   },
 };
 
-interface ConnectionOptions {
+interface AdminConnectionOptions {
   readonly url: string | undefined;
   readonly token: string | undefined;
   /** Job types that this process has loaded. */
@@ -42,7 +42,7 @@ interface ConnectionOptions {
  */
 export async function withAdmin<Result>(
   context: Context,
-  { url: flag, token, jobs = [], createsStore }: ConnectionOptions,
+  { url: flag, token, jobs = [], createsStore }: AdminConnectionOptions,
   work: (client: AdminClient) => Promise<Result>,
 ): Promise<Result> {
   const { adminClient, AdminError } = await import("../../admin/contract/client.js");
@@ -56,12 +56,12 @@ export async function withAdmin<Result>(
       if (error.code === "UNEXPECTED_RESPONSE") throw failureOf(error);
       if (error.status === 401) throw unauthorized(String(url), givenToken !== "", error);
       // The command line is wrong, although only the API could find out.
-      if (error.status === 400) throw new BadUsage(inCommands(error.message));
+      if (error.status === 400) throw new UsageError(withCommandNames(error.message));
       throw failureOf(error);
     }
   };
   if (url === null) {
-    if (token !== undefined) throw new BadUsage("--token requires --url", "a store needs no token");
+    if (token !== undefined) throw new UsageError("--token requires --url", "a store needs no token");
     return withClient(context, { jobs, createsStore: createsStore === true }, async (hf) => {
       const { adminOf } = await import("../../admin/http/app.js");
       const errors: unknown[] = [];
@@ -98,9 +98,9 @@ export async function withAdmin<Result>(
 /** Replaces the generic message of an internal error: the API of this process has no log that would have the cause. */
 function withCause(error: unknown, errors: readonly unknown[]): Error {
   const [cause] = errors;
-  if (!(error instanceof Failure)) return error as Error;
+  if (!(error instanceof CommandError)) return error as Error;
   if (error.code !== "INTERNAL_ERROR" || cause === undefined) return error;
-  return new Failure(messageOf(cause), { code: error.code, cause });
+  return new CommandError(messageOf(cause), { code: error.code, cause });
 }
 
 /** Logs errors of the API that are not part of the command's own error. */
@@ -111,32 +111,32 @@ function logUnreported(context: Context, errors: readonly unknown[], failure: Er
 
 function checkUrl(url: string): void {
   if (!/^https?:\/\//.test(url) || !URL.canParse(url)) {
-    throw new BadUsage(
+    throw new UsageError(
       `--url: ${JSON.stringify(hideSecret(url))} is not a valid URL (expected e.g. http://127.0.0.1:7700)`,
     );
   }
   const [server = "", ...more] = url.split(/[?#]/);
   if (more.length > 0) {
     // They may be meant as a token, so they are not printed.
-    throw new BadUsage(
+    throw new UsageError(
       `--url: ${hideSecret(server)} must not have query parameters or a fragment`,
       "expected e.g. http://127.0.0.1:7700; set the token with HOLDFAST_TOKEN",
     );
   }
   if (!namesUser(url)) return;
-  throw new BadUsage(
+  throw new UsageError(
     `--url: ${hideSecret(url)} must not contain a user name or password`,
     "set the token with HOLDFAST_TOKEN",
   );
 }
 
-function failureOf(error: AdminError): Failure {
-  return new Failure(inCommands(error.message), { code: error.code, cause: error, ...hintFor(error.code) });
+function failureOf(error: AdminError): CommandError {
+  return new CommandError(withCommandNames(error.message), { code: error.code, cause: error, ...hintFor(error.code) });
 }
 
-function unauthorized(url: string, hadToken: boolean, cause: Error): Failure {
+function unauthorized(url: string, hadToken: boolean, cause: Error): CommandError {
   const message = hadToken ? `${url} rejected the token (invalid, expired or revoked)` : `${url} requires an API token`;
-  return new Failure(message, {
+  return new CommandError(message, {
     code: "UNAUTHORIZED",
     cause,
     hint: "set HOLDFAST_TOKEN; to create a token, run: holdfast tokens create",
@@ -150,7 +150,7 @@ function hintFor(code: string): { hint?: string } {
 }
 
 /** Errors of the API name calls such as `hf.tokens.list()`; users of the command need `holdfast tokens list`. */
-function inCommands(message: string): string {
+function withCommandNames(message: string): string {
   return message
     .replaceAll("hf.queues()", "holdfast queues list")
     .replaceAll(/\bhf\.(schedules|tokens)\.(\w+)(?:\(\w*\))?/g, "holdfast $1 $2");
@@ -160,7 +160,7 @@ function inCommands(message: string): string {
 export function serverUrlOf({ config, env }: Context, flag: string | undefined): string | null {
   const hasStore = config.sources.store.kind === "flag";
   if (flag !== undefined && flag !== "" && hasStore) {
-    throw new BadUsage("--url and --store cannot be combined", "give one of them");
+    throw new UsageError("--url and --store cannot be combined", "give one of them");
   }
   const url = flag ?? (hasStore ? undefined : env["HOLDFAST_URL"]);
   return url === undefined || url === "" ? null : url;

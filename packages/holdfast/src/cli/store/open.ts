@@ -4,10 +4,10 @@ import type { Store } from "../../store.js";
 import type { Context } from "../parse/command.js";
 
 /** Whether a command may create the store. A command that only reads neither creates a SQLite file nor writes to it. */
-export type StoreAccess = "create" | "read";
+export type StoreMode = "create" | "read";
 
 /** Opens the configured store without migrating it. */
-export async function openConfiguredStore({ config }: Context, access: StoreAccess): Promise<Store> {
+export async function openConfiguredStore({ config }: Context, access: StoreMode): Promise<Store> {
   const { openStore } = await import("../../engine/open-store.js");
   return openStore(toHoldfastOptions(config).store, { mustExist: access === "read" });
 }
@@ -15,7 +15,7 @@ export async function openConfiguredStore({ config }: Context, access: StoreAcce
 /** Calls `use` with the configured store, and closes it afterwards. */
 export async function withConfiguredStore<Result>(
   context: Context,
-  access: StoreAccess,
+  access: StoreMode,
   use: (store: Store) => Promise<Result>,
 ): Promise<Result> {
   const store = await openConfiguredStore(context, access);

@@ -3,7 +3,7 @@ import { hideSecret, showPath, toHoldfastOptions, type Config } from "../../conf
 import { storeKindOf } from "../../store-address.js";
 import type { PendingMigration, Store } from "../../store.js";
 import { readSqliteFile } from "../../stores/sqlite/file-path.js";
-import { Failure } from "../errors.js";
+import { CommandError } from "../errors.js";
 import type { Context } from "../parse/command.js";
 import { describeStoreSource } from "./open.js";
 
@@ -26,7 +26,7 @@ export interface SchemaProblem {
 export async function requireCurrentSchema({ config }: Context, store: Store): Promise<void> {
   if (sqliteFileOf(config) === MEMORY) return;
   const problem = schemaProblemOf(config, await pendingMigrationsOf(store));
-  if (problem !== null) throw new Failure(problem.message, problem);
+  if (problem !== null) throw new CommandError(problem.message, problem);
 }
 
 /** What is missing: the database, all tables, or some migrations. Null if the schema is up to date. */

@@ -1,4 +1,4 @@
-import { BadUsage, Failure, Interrupted } from "../errors.js";
+import { UsageError, CommandError, InterruptedError } from "../errors.js";
 import { cleanBlock } from "../../terminal-text.js";
 
 /** The streams of a confirmation prompt. */
@@ -12,7 +12,7 @@ export interface Prompt {
 export async function confirm(question: string, yes: boolean, { stdin, stderr, signal }: Prompt): Promise<void> {
   if (yes) return;
   if (stdin.isTTY !== true || stderr.isTTY !== true) {
-    throw new BadUsage(
+    throw new UsageError(
       `${cleanBlock(question)} Confirmation required, but stdin is not a terminal. Nothing was changed.`,
       "add --yes to confirm",
     );
@@ -22,11 +22,11 @@ export async function confirm(question: string, yes: boolean, { stdin, stderr, s
   try {
     // Readline handles Ctrl-C itself.
     const interrupted = new Promise<never>((_resolve, reject) => {
-      prompt.once("SIGINT", () => reject(new Interrupted("SIGINT")));
-      prompt.once("close", () => reject(new Failure("not confirmed; nothing was changed")));
+      prompt.once("SIGINT", () => reject(new InterruptedError("SIGINT")));
+      prompt.once("close", () => reject(new CommandError("not confirmed; nothing was changed")));
     });
     const reply = await Promise.race([prompt.question(`${cleanBlock(question)} [y/N] `, { signal }), interrupted]);
-    if (!/^y(?:es)?$/i.test(reply.trim())) throw new Failure("not confirmed; nothing was changed");
+    if (!/^y(?:es)?$/i.test(reply.trim())) throw new CommandError("not confirmed; nothing was changed");
   } finally {
     prompt.close();
   }

@@ -1,7 +1,7 @@
 import { STATE_NAMES } from "../../job/state.js";
 import type { StoredJob } from "../../store.js";
 import type { LegacyImport } from "../../stores/postgres/index.js";
-import type { Page } from "./output.js";
+import type { TextWriter } from "./output.js";
 import { clockOf, countOf, stateOf } from "./format.js";
 import { paint, type Part } from "./style.js";
 
@@ -23,17 +23,20 @@ function sampleOf({ input, output, trace: _trace, ...job }: StoredJob): Record<s
 }
 
 /** Prints what an import did or would do. */
-export function showImport(page: Page, { imported, skipped, byState, dropped, samples, dryRun }: LegacyImport): void {
+export function showImport(
+  writer: TextWriter,
+  { imported, skipped, byState, dropped, samples, dryRun }: LegacyImport,
+): void {
   const rows = imported === 1 ? "1 row" : `${countOf(imported)} rows`;
   const known = skipped === 0 ? "" : `; ${countOf(skipped)} skipped: already imported`;
-  page.line(`${rows} ${dryRun ? "would be imported" : "imported"} as jobs${known}`);
+  writer.line(`${rows} ${dryRun ? "would be imported" : "imported"} as jobs${known}`);
   const states = STATE_NAMES.filter((state) => byState[state] > 0);
-  if (states.length > 0) page.fields(states.map((state) => [state, stateOf(state, countOf(byState[state]))]));
-  for (const table of dropped) page.line(`${table} ${dryRun ? "would be" : "was"} dropped`);
+  if (states.length > 0) writer.fields(states.map((state) => [state, stateOf(state, countOf(byState[state]))]));
+  for (const table of dropped) writer.line(`${table} ${dryRun ? "would be" : "was"} dropped`);
   if (samples.length === 0) return;
-  page.line("");
-  page.line(paint(samples.length < imported ? "Samples" : "Jobs", "bold"));
-  page.table(
+  writer.line("");
+  writer.line(paint(samples.length < imported ? "Samples" : "Jobs", "bold"));
+  writer.table(
     [{ title: "Id", whole: true }, { title: "State" }, { title: "Queue" }, { title: "Created" }, { title: "Input" }],
     samples.map((job): Part[] => [
       job.id,

@@ -1,5 +1,5 @@
 import type { Logger } from "../../engine/events/logger.js";
-import { Failure } from "../errors.js";
+import { CommandError } from "../errors.js";
 import { startProgress, type Progress } from "./progress.js";
 import { startScreen } from "./screen.js";
 import { coloured, paint, textOf, type Part } from "./style.js";
@@ -11,13 +11,13 @@ import { cleanBlock, jsonText } from "../../terminal-text.js";
 export interface Sink {
   write(text: string): void;
   /** Width of the terminal; null if the stream is not a terminal. */
-  readonly cells: () => number | null;
+  readonly terminalWidth: () => number | null;
   /** Null if the cursor cannot be moved: a file, a pipe, a dumb terminal. */
   readonly terminal: Terminal | null;
 }
 
 /** Writes a result for people. Control characters in strings are escaped. */
-export interface Page {
+export interface TextWriter {
   /** One line. */
   line(...parts: readonly Part[]): void;
   /** A string with line breaks. */
@@ -31,7 +31,7 @@ export interface Page {
 /** Pages that replace each other on a terminal. Elsewhere each is an event. */
 export interface Frames {
   /** `rows`: the height of the terminal; null if pages are written one after the other. */
-  show(value: unknown, human: (page: Page, rows: number | null) => void): void;
+  show(value: unknown, human: (writer: TextWriter, rows: number | null) => void): void;
   /** Must be called when the command ends, also after an error. */
   end(): void;
 }
@@ -41,9 +41,9 @@ export interface Output {
   /** `--json`: stdout gets one JSON document and nothing else. */
   readonly json: boolean;
   /** The result of the command, once: the value as JSON, or what `human` writes. */
-  result(value: unknown, human: (page: Page) => void): void;
+  result(value: unknown, human: (writer: TextWriter) => void): void;
   /** One of several results of a long-running command: with `--json` one document per line. */
-  event(value: unknown, human: (page: Page) => void): void;
+  event(value: unknown, human: (writer: TextWriter) => void): void;
   /** For a command that shows the same page repeatedly. */
   frames(): Frames;
   /** A line for people, on stderr. */
@@ -83,30 +83,30 @@ export function createOutput(options: OutputOptions): Output {
     stderr.write(text);
     bar?.show();
   };
-  const page = pageOn(stdout, colours.stdout);
+  const writer = textWriterOn(stdout, colours.stdout);
   const event: Output["event"] = (value, human) => {
     if (json) stdout.write(`${jsonText(value, 0)}\n`);
-    else if (log === null) human(page);
-    else human(pageOn({ write: (text) => log?.info({}, text.trimEnd()), cells: () => null }, false));
+    else if (log === null) human(writer);
+    else human(textWriterOn({ write: (text) => log?.info({}, text.trimEnd()), terminalWidth: () => null }, false));
   };
   return {
     json,
     stdoutClosed,
     result(value, human) {
-      if (hasResult) throw new Failure("a command returned two results; this is a bug in Holdfast");
+      if (hasResult) throw new CommandError("a command returned two results; this is a bug in Holdfast");
       hasResult = true;
       bar?.hide();
       if (json) stdout.write(`${jsonText(value, 2)}\n`);
-      else human(page);
+      else human(writer);
     },
     event,
     frames() {
       if (json || stdout.terminal === null) {
-        return { show: (value, human) => event(value, (each) => human(each, null)), end: () => {} };
+        return { show: (value, human) => event(value, (writer) => human(writer, null)), end: () => {} };
       }
       const screen = startScreen(stdout, stdout.terminal);
       return {
-        show: (_value, human) => screen.show((sink, rows) => human(pageOn(sink, colours.stdout), rows)),
+        show: (_value, human) => screen.show((sink, rows) => human(textWriterOn(sink, colours.stdout), rows)),
         end: () => screen.end(),
       };
     },
@@ -133,7 +133,7 @@ export function createOutput(options: OutputOptions): Output {
   };
 }
 
-function pageOn(stdout: Pick<Sink, "write" | "cells">, colours: boolean): Page {
+function textWriterOn(stdout: Pick<Sink, "write" | "terminalWidth">, colours: boolean): TextWriter {
   const line = (...parts: readonly Part[]): void => {
     stdout.write(`${parts.map((part) => coloured(textOf(part), part, colours)).join("")}\n`);
   };
@@ -143,7 +143,7 @@ function pageOn(stdout: Pick<Sink, "write" | "cells">, colours: boolean): Page {
       stdout.write(`${cleanBlock(text)}\n`);
     },
     table(columns, rows) {
-      const lines = tableLines(columns, rows, { cells: stdout.cells(), colours });
+      const lines = tableLines(columns, rows, { cells: stdout.terminalWidth(), colours });
       stdout.write(`${lines.join("\n")}\n`);
     },
     fields(pairs) {

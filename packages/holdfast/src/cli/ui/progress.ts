@@ -32,7 +32,7 @@ export function startProgress({
   stderr: Sink;
   now: () => number;
 }): Progress {
-  const cells = stderr.cells();
+  const cells = stderr.terminalWidth();
   let done = 0;
   let total = known;
   let last = now();

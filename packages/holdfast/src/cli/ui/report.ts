@@ -1,6 +1,6 @@
 import { UntrustedFileError } from "../../config/index.js";
 import { HoldfastError } from "../../errors.js";
-import { BadUsage, Failure } from "../errors.js";
+import { UsageError, CommandError } from "../errors.js";
 import { coloured, paint } from "./style.js";
 import { cleanBlock, jsonText } from "../../terminal-text.js";
 
@@ -59,8 +59,8 @@ function sentenceOf(error: unknown): string {
 }
 
 function hintOf(error: unknown, verbose: boolean, usage: string | null): string | null {
-  if (error instanceof BadUsage) return error.hint ?? usage;
-  if (error instanceof Failure || error instanceof UntrustedFileError) return error.hint;
+  if (error instanceof UsageError) return error.hint ?? usage;
+  if (error instanceof CommandError || error instanceof UntrustedFileError) return error.hint;
   // The message of a HoldfastError includes what to do.
   return error instanceof HoldfastError || verbose ? null : "run with --verbose for the stack trace";
 }

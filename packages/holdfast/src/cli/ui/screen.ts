@@ -10,7 +10,7 @@ const CLEAR_LINE = "\u001b[2K";
 const CLEAR_BELOW = "\u001b[J";
 
 /** Writes a frame of at most `rows` lines; null means no limit. */
-export type Frame = (sink: Pick<Sink, "write" | "cells">, rows: number | null) => void;
+export type Frame = (sink: Pick<Sink, "write" | "terminalWidth">, rows: number | null) => void;
 
 /** A terminal on which each frame replaces the one before. */
 export interface Screen {
@@ -20,12 +20,15 @@ export interface Screen {
 }
 
 /** The terminal is switched at the first frame. */
-export function startScreen({ write, cells }: Pick<Sink, "write" | "cells">, terminal: Terminal): Screen {
+export function startScreen(
+  { write, terminalWidth }: Pick<Sink, "write" | "terminalWidth">,
+  terminal: Terminal,
+): Screen {
   let last: Frame | null = null;
   let isOn = false;
   const textOf = (frame: Frame, rows: number | null): string => {
     let text = "";
-    frame({ write: (more) => void (text += more), cells }, rows);
+    frame({ write: (more) => void (text += more), terminalWidth }, rows);
     return text;
   };
   const draw = (): void => {
@@ -34,7 +37,7 @@ export function startScreen({ write, cells }: Pick<Sink, "write" | "cells">, ter
     const lines = textOf(last, rows).trimEnd().split("\n").slice(0, rows);
     // A line break in the last row would scroll the others up.
     const below = lines.length < rows ? `\r\n${CLEAR_BELOW}` : "";
-    const text = lines.map((line) => `${CLEAR_LINE}${cutColoured(line, cells() ?? 80)}`).join("\r\n");
+    const text = lines.map((line) => `${CLEAR_LINE}${cutColoured(line, terminalWidth() ?? 80)}`).join("\r\n");
     write(`${isOn ? "" : ENTER}${HOME}${text}${below}`);
     isOn = true;
   };

@@ -16,7 +16,8 @@ import type { Row, Runner } from "./connection/db.js";
 import { isLockTimeout } from "./connection/errors.js";
 import type { InsertRunner } from "./jobs/insert-direct.js";
 import type { InsertOperations } from "./jobs/insert.js";
-import { Conditions, NOW, ofUser, positionsOf, rowsOf, type Sql } from "./connection/sql.js";
+import { Conditions, NOW, ofUser, rowsOf, type Sql } from "./connection/sql.js";
+import { columnPositions } from "../column-positions.js";
 
 export interface ScheduleOperations {
   put(runner: Runner, schedule: ScheduleRecord, version: string | null, now: number | null): Promise<PutResult>;
@@ -94,7 +95,7 @@ const SELECTED = {
   createdAt: "created_at::float8",
   updatedAt: "updated_at::float8",
 } as const;
-const AT = positionsOf(SELECTED);
+const COLUMN = columnPositions(SELECTED);
 
 export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations): ScheduleOperations {
   const { s, user } = sql;
@@ -294,35 +295,35 @@ function plainUserOf({ slots }: Firing): string | null {
 }
 
 function readRow(row: Row, slots: readonly StoredSlot[]): StoredSchedule {
-  const tags = row[AT.tags] as string | null;
-  const catchUp = row[AT.catchUp] as string;
+  const tags = row[COLUMN.tags] as string | null;
+  const catchUp = row[COLUMN.catchUp] as string;
   return {
-    name: row[AT.name] as string,
-    version: row[AT.version] as string,
-    origin: row[AT.origin] as ScheduleRecord["origin"],
-    type: row[AT.type] as string,
-    queue: row[AT.queue] as string,
-    priority: row[AT.priority] as number,
-    user: row[AT.user] as string | null,
-    input: row[AT.input] as string,
-    maxAttempts: row[AT.maxAttempts] as number,
-    expiresAfterMs: row[AT.expiresAfterMs] as number | null,
+    name: row[COLUMN.name] as string,
+    version: row[COLUMN.version] as string,
+    origin: row[COLUMN.origin] as ScheduleRecord["origin"],
+    type: row[COLUMN.type] as string,
+    queue: row[COLUMN.queue] as string,
+    priority: row[COLUMN.priority] as number,
+    user: row[COLUMN.user] as string | null,
+    input: row[COLUMN.input] as string,
+    maxAttempts: row[COLUMN.maxAttempts] as number,
+    expiresAfterMs: row[COLUMN.expiresAfterMs] as number | null,
     tags: tags === null ? [] : (JSON.parse(tags) as string[]),
-    cron: row[AT.cron] as string | null,
-    timezone: row[AT.timezone] as string | null,
-    everyMs: row[AT.everyMs] as number | null,
-    startAt: row[AT.startAt] as number | null,
-    endAt: row[AT.endAt] as number | null,
-    jitterMs: row[AT.jitterMs] as number,
+    cron: row[COLUMN.cron] as string | null,
+    timezone: row[COLUMN.timezone] as string | null,
+    everyMs: row[COLUMN.everyMs] as number | null,
+    startAt: row[COLUMN.startAt] as number | null,
+    endAt: row[COLUMN.endAt] as number | null,
+    jitterMs: row[COLUMN.jitterMs] as number,
     catchUp: catchUp === "skip" || catchUp === "latest" ? catchUp : { all: Number(catchUp) },
-    overlap: row[AT.overlap] as ScheduleRecord["overlap"],
-    enabled: row[AT.enabled] as boolean,
-    defined: row[AT.defined] as string | null,
-    changes: row[AT.changes] as string | null,
-    nextRunAt: row[AT.nextRunAt] as number | null,
-    lastSlot: row[AT.lastSlot] as number | null,
-    createdAt: row[AT.createdAt] as number,
-    updatedAt: row[AT.updatedAt] as number,
+    overlap: row[COLUMN.overlap] as ScheduleRecord["overlap"],
+    enabled: row[COLUMN.enabled] as boolean,
+    defined: row[COLUMN.defined] as string | null,
+    changes: row[COLUMN.changes] as string | null,
+    nextRunAt: row[COLUMN.nextRunAt] as number | null,
+    lastSlot: row[COLUMN.lastSlot] as number | null,
+    createdAt: row[COLUMN.createdAt] as number,
+    updatedAt: row[COLUMN.updatedAt] as number,
     slots,
   };
 }

@@ -84,11 +84,6 @@ export function ofUser({ user }: Sql, column: string, placeholder: string): stri
   return `${column} = CASE WHEN ${placeholder}::text ~ '${form}' THEN ${placeholder}::text::${user} END`;
 }
 
-/** The position of each column in a row, by its name. */
-export function positionsOf<Name extends string>(columns: Readonly<Record<Name, unknown>>): Record<Name, number> {
-  return Object.fromEntries(Object.keys(columns).map((name, position) => [name, position])) as Record<Name, number>;
-}
-
 /** Conditions with bound values. A condition without a value is left out. */
 export class Conditions {
   readonly values: unknown[];

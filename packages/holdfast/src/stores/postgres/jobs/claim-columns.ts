@@ -1,4 +1,4 @@
-import { positionsOf } from "../connection/sql.js";
+import { columnPositions } from "../../column-positions.js";
 
 /**
  * The columns of a claim's result, in order, with the SQL of each over the updated row. Rows arrive as arrays, because
@@ -36,7 +36,7 @@ export type ClaimColumn = keyof typeof COLUMNS;
 const NAMES = Object.keys(COLUMNS) as ClaimColumn[];
 
 /** Where each column is in a row of the result. */
-export const CLAIM: Readonly<Record<ClaimColumn, number>> = positionsOf(COLUMNS);
+export const CLAIM_POSITIONS: Readonly<Record<ClaimColumn, number>> = columnPositions(COLUMNS);
 
 /**
  * The last row of a result is not a job. It reports on the claim itself, in columns that have the right types: whether
@@ -52,10 +52,10 @@ const REPORT: Readonly<Record<Report, ClaimColumn>> = {
 
 /** Where each part of the report is in the last row. `at` is in the same place in the row of a job. */
 export const REPORTED: Readonly<Record<Report, number>> = {
-  needsFull: CLAIM[REPORT.needsFull],
-  nextDueAt: CLAIM[REPORT.nextDueAt],
-  at: CLAIM[REPORT.at],
-  lanes: CLAIM[REPORT.lanes],
+  needsFull: CLAIM_POSITIONS[REPORT.needsFull],
+  nextDueAt: CLAIM_POSITIONS[REPORT.nextDueAt],
+  at: CLAIM_POSITIONS[REPORT.at],
+  lanes: CLAIM_POSITIONS[REPORT.lanes],
 };
 
 /** For RETURNING: the columns of the result, and those that other parts of the statement need. */

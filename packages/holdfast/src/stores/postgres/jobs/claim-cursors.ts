@@ -31,11 +31,11 @@ interface Cursor extends Readonly<Position> {
   readonly fullScanAt: number;
 }
 
-type Lanes = Pick<ClaimRequest, "queues" | "types">;
+type ClaimTarget = Pick<ClaimRequest, "queues" | "types">;
 
 /** Where one claim starts in each lane. */
 export interface Scan {
-  lanes: Lanes;
+  lanes: ClaimTarget;
   startedAt: number;
   /** No lane is resumed: every lane is scanned from the start. */
   isFull: boolean;
@@ -61,7 +61,7 @@ export interface Scan {
 export class ClaimCursors {
   readonly #cursors = new Map<string, Cursor>();
 
-  startScan(lanes: Lanes, now: number): Scan {
+  startScan(lanes: ClaimTarget, now: number): Scan {
     const usable = [...this.#cursors].filter(([, cursor]) => cursor.claimed >= MIN_CLAIMED && includes(lanes, cursor));
     // All lanes of a priority together: the time limit of full scans applies to the claim, not to each lane.
     const full = new Set(usable.filter(([, { fullScanAt }]) => fullScanAt <= now).map(([, { priority }]) => priority));
@@ -110,7 +110,7 @@ export class ClaimCursors {
   }
 
   /** A claim of these lanes returned fewer jobs than requested: the next one scans them from the start. */
-  reset(lanes: Lanes): void {
+  reset(lanes: ClaimTarget): void {
     for (const [lane, cursor] of this.#cursors) if (includes(lanes, cursor)) this.#cursors.delete(lane);
   }
 
@@ -131,7 +131,7 @@ function laneOf({ priority, queue, type }: Position): string {
   return `${priority}${SEPARATOR}${queue}${SEPARATOR}${type ?? ""}`;
 }
 
-function includes({ queues, types }: Lanes, { queue, type }: Position): boolean {
+function includes({ queues, types }: ClaimTarget, { queue, type }: Position): boolean {
   return (queues === null || queues.includes(queue)) && (types === null || type === null || types.includes(type));
 }
 

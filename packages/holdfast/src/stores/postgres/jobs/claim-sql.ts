@@ -74,7 +74,7 @@ export function claimStatement(sql: Sql, name: string, match: string, source: La
       FROM ${lanes} a ${types}
       LEFT JOIN ${rowsOf("$7::text[], $8::smallint[], $9::text[], $10::bigint[], $11::bigint[]")} AS f (queue, priority, type, due_at, seq)
         ON f.queue = a.queue AND f.priority = a.priority ${byType ? "AND f.type = u.type" : ""}
-      WHERE ${isOpen(s, "a", source)}
+      WHERE ${isUnpausedAndRequested(s, "a", source)}
     ),
     levels AS MATERIALIZED (SELECT priority, pg_catalog.count(*) AS lanes FROM lanes GROUP BY priority ORDER BY priority DESC),
     candidates AS MATERIALIZED (
@@ -144,7 +144,7 @@ export function claimStatement(sql: Sql, name: string, match: string, source: La
         SELECT due_at FROM ${s}.live j
         WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at > (SELECT now FROM t)
         ORDER BY due_at LIMIT 1
-      ) d WHERE ${isOpen(s, "l", source)}
+      ) d WHERE ${isUnpausedAndRequested(s, "l", source)}
     )
     ${selectJobs(s, lostError)}
     UNION ALL ${report}`,
@@ -164,14 +164,14 @@ const FAST_NOW = "coalesce($1::bigint, (extract(epoch FROM pg_catalog.statement_
 export function fastClaimStatement(sql: Sql, source: LaneSource): Statement {
   const { s } = sql;
   const { lanes, scanned } = lanesOf(sql, source, 7);
-  const open = isOpen(s, "l", source);
-  const emptied = `SELECT l.queue, l.priority FROM ${lanes} l WHERE ${open}
+  const condition = isUnpausedAndRequested(s, "l", source);
+  const emptied = `SELECT l.queue, l.priority FROM ${lanes} l WHERE ${condition}
     AND (SELECT 1 FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority ORDER BY j.due_at, j.seq LIMIT 1) IS NULL`;
   const report = reportColumns({
     needsFull: "(SELECT f.needed FROM full_claim f)::int",
     nextDueAt: `(SELECT pg_catalog.min((SELECT j.due_at FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority
         AND NOT j.ctid = ANY (ARRAY(SELECT address FROM candidates)) ORDER BY j.due_at, j.seq LIMIT 1))
-        FROM ${lanes} l WHERE ${open})::float8`,
+        FROM ${lanes} l WHERE ${condition})::float8`,
     at: `${FAST_NOW}::float8`,
     ...(source === "all" ? {} : { lanes: laneChanges(emptied) }),
   });
@@ -182,7 +182,7 @@ export function fastClaimStatement(sql: Sql, source: LaneSource): Statement {
         SELECT j.ctid AS address, j.input_bytes, j.due_at, j.seq, j.state IN ${LEASED} OR j.key_scope = 'waiting' AS needs_full
         FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at <= ${FAST_NOW}
         ORDER BY j.due_at, j.seq LIMIT $3 FOR UPDATE SKIP LOCKED
-      ) d WHERE ${open} ORDER BY l.priority DESC, d.due_at, d.seq LIMIT $3
+      ) d WHERE ${condition} ORDER BY l.priority DESC, d.due_at, d.seq LIMIT $3
     ),
     full_claim AS MATERIALIZED (
       SELECT coalesce(pg_catalog.bool_or(needs_full) OR pg_catalog.sum(input_bytes) > $4::bigint, false) AS needed FROM candidates
@@ -212,7 +212,7 @@ function lanesOf(sql: Sql, source: LaneSource, first: number): { lanes: string; 
  * a queue is paused if any of its lanes is. `scanned_lanes` contains no paused ones. Otherwise paused queues are looked
  * up by a hash: as an array, many of them would be compared with each lane.
  */
-function isOpen(s: string, lane: string, source: LaneSource): string {
+function isUnpausedAndRequested(s: string, lane: string, source: LaneSource): string {
   const isUnpaused =
     source === "snapshot" ? "true" : `NOT (${lane}.queue = ANY (SELECT p.queue FROM ${s}.lanes p WHERE p.paused))`;
   return `${isUnpaused} AND ($2::text[] IS NULL OR ${lane}.queue = ANY ($2::text[]))`;

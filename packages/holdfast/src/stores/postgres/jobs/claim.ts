@@ -3,7 +3,7 @@ import type { Claim, ClaimedJob, ClaimRequest } from "../../../store.js";
 import type { Row, Runner, Statement } from "../connection/db.js";
 import type { Sql } from "../connection/sql.js";
 import { MATCH_TYPE, type TypesIndex } from "../schema/types-index.js";
-import { CLAIM, REPORTED } from "./claim-columns.js";
+import { CLAIM_POSITIONS, REPORTED } from "./claim-columns.js";
 import { ClaimCursors, type Position } from "./claim-cursors.js";
 import { claimStatement, EVERY_TYPE, fastClaimStatement, LOCKED_RETRY_MS, type LaneSource } from "./claim-sql.js";
 import { LiveLanes, readChanges, valuesOf, type LaneSnapshot } from "./live-lanes.js";
@@ -32,11 +32,11 @@ export function claimOperation(
   const statements = { all: statementsFor("all"), snapshot: statementsFor("snapshot") };
   const liveLanes = new LiveLanes(sql);
   /** By queues, whose last claim returned fewer jobs than requested: from when on the fast path may be used. */
-  const fastPathFrom = new Map<string, number>();
+  const fastPathAllowedAt = new Map<string, number>();
   const cursors = { plain: new ClaimCursors(), typed: new ClaimCursors() };
 
   /**
-   * Runs a statement over all lanes; if there are many, over those that hold jobs, and learns from the result which do.
+   * Runs a statement over all lanes; if there are many, over those that hold jobs, and reads from the result which do.
    */
   async function run(
     runner: Runner,
@@ -47,7 +47,7 @@ export function claimOperation(
     if (snapshot === null) return runner.run(statements.all[kind], values);
     const sentAt = performance.now();
     const rows = await runner.run(statements.snapshot[kind], [...values, ...valuesOf(snapshot)]);
-    liveLanes.learn(snapshot, readChanges(rows.at(-1)?.[REPORTED.lanes] as string), sentAt);
+    liveLanes.applyChanges(snapshot, readChanges(rows.at(-1)?.[REPORTED.lanes] as string), sentAt);
     return rows;
   }
 
@@ -106,24 +106,43 @@ export function claimOperation(
     if (request.leaseMs <= 0) throw new RangeError("leaseMs must be greater than 0");
     if (request.types !== null) return claimFull(runner, request, cursors.typed, now);
     const queues = request.queues?.join("\0") ?? "";
-    if (performance.now() >= (fastPathFrom.get(queues) ?? Infinity)) {
+    if (performance.now() >= (fastPathAllowedAt.get(queues) ?? Infinity)) {
       const claim = await claimFast(runner, request, now);
-      if (claim === null) fastPathFrom.set(queues, performance.now() + FAST_PATH_PAUSE_MS);
-      else if (claim.jobs.length === request.limit) fastPathFrom.delete(queues);
+      if (claim === null) fastPathAllowedAt.set(queues, performance.now() + FAST_PATH_PAUSE_MS);
+      else if (claim.jobs.length === request.limit) fastPathAllowedAt.delete(queues);
       if (claim !== null) return claim;
     }
     const claim = await claimFull(runner, request, cursors.plain, now);
-    if (claim.jobs.length === request.limit) fastPathFrom.delete(queues);
-    else if (!fastPathFrom.has(queues)) fastPathFrom.set(queues, 0);
+    if (claim.jobs.length === request.limit) fastPathAllowedAt.delete(queues);
+    else if (!fastPathAllowedAt.has(queues)) fastPathAllowedAt.set(queues, 0);
     return claim;
   };
 }
 
-const { job_id: ID, fence: FENCE, type: TYPE, queue: QUEUE, priority: PRIORITY, owner: OWNER, input: INPUT } = CLAIM;
-const { attempt: ATTEMPT, max_attempts: MAX_ATTEMPTS, losses: LOSSES, releases: RELEASES, run_at: RUN_AT } = CLAIM;
-const { expires_at: EXPIRES_AT, created_at: CREATED_AT, cancel_requested: CANCEL_REQUESTED, tags: TAGS } = CLAIM;
-const { schedule: SCHEDULE, slot: SLOT, prev_state: PREV_STATE, prev_attempt: PREV_ATTEMPT } = CLAIM;
-const { prev_due_at: PREV_DUE_AT, seq: SEQ, error: ERROR, trace: TRACE } = CLAIM;
+const {
+  job_id: ID,
+  fence: FENCE,
+  type: TYPE,
+  queue: QUEUE,
+  priority: PRIORITY,
+  owner: OWNER,
+  input: INPUT,
+} = CLAIM_POSITIONS;
+const {
+  attempt: ATTEMPT,
+  max_attempts: MAX_ATTEMPTS,
+  losses: LOSSES,
+  releases: RELEASES,
+  run_at: RUN_AT,
+} = CLAIM_POSITIONS;
+const {
+  expires_at: EXPIRES_AT,
+  created_at: CREATED_AT,
+  cancel_requested: CANCEL_REQUESTED,
+  tags: TAGS,
+} = CLAIM_POSITIONS;
+const { schedule: SCHEDULE, slot: SLOT, prev_state: PREV_STATE, prev_attempt: PREV_ATTEMPT } = CLAIM_POSITIONS;
+const { prev_due_at: PREV_DUE_AT, seq: SEQ, error: ERROR, trace: TRACE } = CLAIM_POSITIONS;
 
 /** An UPDATE by physical address returns rows in physical order. */
 function sorted(rows: Row[]): Row[] {

@@ -31,7 +31,7 @@ interface Batch {
   method: InsertMethod;
 }
 /** One try to write a part of a batch. */
-type Attempt<Job> = (runner: InsertRunner, jobs: readonly Job[], batch: Batch) => Promise<(InsertResult | "busy")[]>;
+type InsertStep<Job> = (runner: InsertRunner, jobs: readonly Job[], batch: Batch) => Promise<(InsertResult | "busy")[]>;
 type Write<Result> = (runner: InsertRunner, jobs: readonly NewJob[], now: number | null) => Promise<Result[]>;
 export interface InsertOperations {
   insert: Write<InsertResult | "busy">;
@@ -46,14 +46,14 @@ export function insertOperations(sql: Sql): InsertOperations {
   /** The method for the store's own connections. */
   let own = direct;
 
-  const plain: Attempt<NewJob> = async (runner, jobs, batch) => {
+  const plain: InsertStep<NewJob> = async (runner, jobs, batch) => {
     const fresh = await batch.method.plain(runner, jobs, termsOf(runner, batch));
     if (fresh === null) return jobs.map(() => INSERTED);
     const inserted = new Set(fresh.split(","));
     return jobs.map((job) => (inserted.has(job.id) ? INSERTED : duplicateOf(job.id)));
   };
 
-  const keyed: Attempt<Keyed> = async (runner, jobs, batch) => {
+  const keyed: InsertStep<Keyed> = async (runner, jobs, batch) => {
     const results: (InsertResult | "busy")[] = [];
     // All writers take keys in the same order, so two batches cannot deadlock.
     const found = await batch.method.keyed(runner, jobs, termsOf(runner, batch));
@@ -75,7 +75,7 @@ export function insertOperations(sql: Sql): InsertOperations {
   ): Promise<InsertResult | "busy"> {
     if (batch.waits <= 0 && job.unique.onConflict === "replace") return "busy";
     // Without a holder the key was freed in between: try again.
-    const write: Attempt<Keyed> =
+    const write: InsertStep<Keyed> =
       holder === undefined ? keyed : async (isolated) => [await conflict(isolated, job, holder, batch)];
     // On the store's own connections, the other jobs of the batch are committed already: if they were written again,
     // they would be their own duplicates. So a failure must concern this job only. In a transaction the others are
@@ -100,7 +100,7 @@ export function insertOperations(sql: Sql): InsertOperations {
   async function splitting<Job extends NewJob>(
     runner: InsertRunner,
     jobs: readonly Job[],
-    write: Attempt<Job>,
+    write: InsertStep<Job>,
     batch: Batch,
   ): Promise<(InsertResult | "busy")[]> {
     try {
@@ -129,7 +129,7 @@ export function insertOperations(sql: Sql): InsertOperations {
   async function writing<Job extends NewJob>(
     runner: InsertRunner,
     jobs: readonly Job[],
-    write: Attempt<Job>,
+    write: InsertStep<Job>,
     batch: Batch,
   ): Promise<(InsertResult | "busy")[]> {
     try {

@@ -93,7 +93,12 @@ export function laneKeeper(sql: Sql, db: Db): LaneKeeper {
   }
 
   /** Creates lanes. Resolves to those that are locked, or null if no connection was free. */
-  async function open(run: Run, lanes: readonly Lane[], now: number | null, waits = MAX_WAITS): Promise<Opened | null> {
+  async function ensureLanes(
+    run: Run,
+    lanes: readonly Lane[],
+    now: number | null,
+    waits = MAX_WAITS,
+  ): Promise<EnsuredLanes | null> {
     if (lanes.length === 0) return { locked: [], waits };
     const since = moment(now);
     try {
@@ -114,38 +119,46 @@ export function laneKeeper(sql: Sql, db: Db): LaneKeeper {
     if (lanes.length === 1 || waits <= 1) return { locked: unseen, waits: waits - 1 };
     // Try the halves, until the locked lanes are alone.
     const middle = Math.ceil(unseen.length / 2);
-    const first = await open(run, unseen.slice(0, middle), now, waits - 1);
-    const second = first && (await open(run, unseen.slice(middle), now, first.waits));
+    const first = await ensureLanes(run, unseen.slice(0, middle), now, waits - 1);
+    const second = first && (await ensureLanes(run, unseen.slice(middle), now, first.waits));
     return second && { locked: [...first.locked, ...second.locked], waits: second.waits };
   }
 
   /** Lanes that the caller's transaction has to create itself. */
-  async function notOpenForTransaction(lanes: readonly Lane[], now: number | null): Promise<readonly Lane[]> {
+  async function missingForTransaction(lanes: readonly Lane[], now: number | null): Promise<readonly Lane[]> {
     const at = performance.now();
     if (at < starvedUntil) return lanes;
     const isLeft = (lane: Lane): boolean => (lockedUntil.get(nameOf(lane)) ?? at) > at;
     const tried = lanes.filter((lane) => !isLeft(lane));
-    const opened = await open((statement, values) => db.runIfFree(FREE_CONNECTION_MS, statement, values), tried, now);
-    if (opened === null) {
+    const ensured = await ensureLanes(
+      (statement, values) => db.runIfFree(FREE_CONNECTION_MS, statement, values),
+      tried,
+      now,
+    );
+    if (ensured === null) {
       starvedUntil = performance.now() + FAILED_PAUSE_MS;
       return lanes;
     }
     if (lockedUntil.size > MAX_KNOWN) lockedUntil.clear();
-    for (const lane of opened.locked) lockedUntil.set(nameOf(lane), performance.now() + FAILED_PAUSE_MS);
-    return [...lanes.filter(isLeft), ...opened.locked];
+    for (const lane of ensured.locked) lockedUntil.set(nameOf(lane), performance.now() + FAILED_PAUSE_MS);
+    return [...lanes.filter(isLeft), ...ensured.locked];
   }
 
   return {
     async ensure(jobs, now) {
-      const opened = await open((statement, values) => db.run(statement, values), known.missing(jobs, now), now);
-      if (opened === null || opened.locked.length === 0) return null;
-      const locked = new Set(opened.locked.map(nameOf));
+      const ensured = await ensureLanes(
+        (statement, values) => db.run(statement, values),
+        known.missing(jobs, now),
+        now,
+      );
+      if (ensured === null || ensured.locked.length === 0) return null;
+      const locked = new Set(ensured.locked.map(nameOf));
       return (job) => locked.has(nameOf(job));
     },
     async ensureForTransaction(tx, jobs, now) {
       const missing = known.missing(jobs, now);
       if (missing.length === 0) return;
-      const lanes = await notOpenForTransaction(missing, now);
+      const lanes = await missingForTransaction(missing, now);
       if (lanes.length === 0) return;
       // Not remembered: the caller may roll back. The transaction may have another role than the store, and a
       // permission error would abort it.
@@ -156,7 +169,7 @@ export function laneKeeper(sql: Sql, db: Db): LaneKeeper {
   };
 }
 
-interface Opened {
+interface EnsuredLanes {
   locked: readonly Lane[];
   /** How often its batch may still wait for locks. */
   waits: number;

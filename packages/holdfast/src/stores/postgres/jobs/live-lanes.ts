@@ -28,7 +28,7 @@ export function valuesOf({ queues, priorities, at, paused }: LaneSnapshot): unkn
   return [queues, priorities, at, paused];
 }
 
-/** What a claim learned about the lanes that it scanned. */
+/** What a claim found out about the lanes that it scanned. */
 export interface LaneChanges {
   at: string;
   /** Lanes in which jobs were enqueued since the snapshot. */
@@ -78,7 +78,7 @@ export class LiveLanes {
    * Applies what a claim found, which was sent at `sentAt` with the snapshot `before`; ignored if another claim was
    * faster.
    */
-  learn(before: LaneSnapshot, { at, marked, emptied }: LaneChanges, sentAt: number): void {
+  applyChanges(before: LaneSnapshot, { at, marked, emptied }: LaneChanges, sentAt: number): void {
     if (this.#snapshot !== before) return;
     this.#takenAt = sentAt;
     if (marked.length === 0 && emptied.length === 0) {
@@ -115,7 +115,7 @@ export function scannedLanes(
   { s }: Sql,
   values: { queues: string; priorities: string; at: string; paused: string },
 ): string {
-  const isOpen = (queue: string): string =>
+  const isUnpaused = (queue: string): string =>
     `(SELECT 1 FROM ${s}.lanes p WHERE p.queue = ${queue} AND p.paused LIMIT 1) IS NULL`;
   const at = `${values.at}::pg_catalog.pg_snapshot`;
   const mark = `FROM ${s}.deltas d WHERE d.state = 'pending' AND d.n > 0 AND d.tx`;
@@ -129,8 +129,8 @@ export function scannedLanes(
         SELECT k.queue, k.priority FROM ${rowsOf(`${values.queues}::text[], ${values.priorities}::smallint[]`)} AS k (queue, priority)
         UNION SELECT queue, priority FROM marked
         UNION SELECT l.queue, l.priority FROM ${s}.lanes l WHERE l.queue = ANY (ARRAY(
-          SELECT q.queue FROM pg_catalog.unnest(${values.paused}::text[]) AS q (queue) WHERE ${isOpen("q.queue")}))
-      ) w WHERE (SELECT p.queue FROM ${s}.lanes p WHERE p.paused ORDER BY p.queue LIMIT 1) IS NULL OR ${isOpen("w.queue")}
+          SELECT q.queue FROM pg_catalog.unnest(${values.paused}::text[]) AS q (queue) WHERE ${isUnpaused("q.queue")}))
+      ) w WHERE (SELECT p.queue FROM ${s}.lanes p WHERE p.paused ORDER BY p.queue LIMIT 1) IS NULL OR ${isUnpaused("w.queue")}
     )`;
 }
 

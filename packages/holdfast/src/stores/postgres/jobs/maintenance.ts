@@ -4,7 +4,7 @@ import { ANY_TYPE, BLOCK, MAX_TYPES } from "../../list-plan.js";
 import type { Row, Runner } from "../connection/db.js";
 import { archiveSql } from "./archive-sql.js";
 import { NOW, WAITING, type Sql } from "../connection/sql.js";
-import { staleParts } from "./stale.js";
+import { reapParts } from "./stale.js";
 
 export interface MaintenanceOperations {
   reapExpiredLeases(runner: Runner, limit: number, now: number | null): Promise<ReapedJob[]>;
@@ -30,7 +30,7 @@ export function maintenanceOperations(sql: Sql): MaintenanceOperations {
   const archive = archiveSql(sql);
   const stale = sql.statement(
     "reap_expired_leases",
-    `${staleParts(sql)} SELECT id::text, type, queue, used::integer, new_state, NULL::float8, NULL::float8 FROM reaped
+    `${reapParts(sql)} SELECT id::text, type, queue, used::integer, new_state, NULL::float8, NULL::float8 FROM reaped
      UNION ALL SELECT NULL, NULL, queue, priority, NULL, due_at::float8, seq::float8 FROM resume_at`,
   );
   const expired = sql.statement(

@@ -16,7 +16,8 @@ import type {
 import { pageOf } from "../../list-plan.js";
 import type { Row, Runner, Statement } from "../connection/db.js";
 import { pageFinder, SKIPPING } from "./listing.js";
-import { NOW, positionsOf, WAITING, type Sql } from "../connection/sql.js";
+import { columnPositions } from "../../column-positions.js";
+import { NOW, WAITING, type Sql } from "../connection/sql.js";
 
 export interface QueryOperations {
   get(runner: Runner, id: string, scope: Scope): Promise<StoredJob | null>;
@@ -220,7 +221,7 @@ const FINISHED_COLUMNS: Partial<typeof COLUMNS> = {
   finishedAt: "j.finished_at::float8",
   worker: "NULL",
 };
-const JOB = positionsOf(COLUMNS);
+const JOB = columnPositions(COLUMNS);
 
 function readRecord(row: Row, details: Pick<StoredJob, "attempts" | "log">): StoredJob {
   const error = row[JOB.error] as string | null;

@@ -15,7 +15,7 @@ const ONE_MORE = `least(g.losses + 1, ${MAX_LOSSES})`;
  * each job and its `new_state`; `resume_at` has the position at which the next step starts (`$3` to `$6`: queue,
  * priority, due time, seq) and is empty after the last step. For the store, and for the SQL function.
  */
-export function staleParts(sql: Sql): string {
+export function reapParts(sql: Sql): string {
   const { s } = sql;
   const archive = archiveSql(sql);
   // In a subquery, so that the planner does not see the number: where it expects fewer due jobs than that, it would

@@ -5,7 +5,7 @@ import { insertFunctions, insertSignatures } from "./insert-functions.js";
 import { insertTexts, refuseFinished } from "../jobs/insert-sql.js";
 import type { Migration, SchemaSettings } from "./schema.js";
 import { sqlFor } from "../connection/sql.js";
-import { staleParts } from "../jobs/stale.js";
+import { reapParts } from "../jobs/stale.js";
 import { laneFunction, laneSignature } from "./lane-functions.js";
 import { LANE_UNUSED_MS } from "../jobs/maintenance.js";
 
@@ -236,7 +236,7 @@ function lane({ schema: s }: SchemaSettings): string {
 
 function reapExpiredLeases({ schema: s, channel, userType }: SchemaSettings): string {
   const position = ["the_queue", "the_priority", "the_due", "the_seq"];
-  const step = bind(staleParts(sqlFor(s, userType)), [
+  const step = bind(reapParts(sqlFor(s, userType)), [
     "NULL",
     "(expire_stale_jobs.at_most - reaped_count)",
     ...position,
