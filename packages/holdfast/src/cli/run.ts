@@ -13,9 +13,9 @@ import { confirm } from "./ui/confirm.js";
 import { UsageError, EXIT, CommandError, InterruptedError } from "./errors.js";
 import { showHelp } from "./parse/help.js";
 import { createOutput, type Output, type Sink } from "./ui/output.js";
-import { parseCall, usageHint, type Call } from "./parse/parse.js";
+import { findSwitch, parseCall, usageHint, type Call } from "./parse/parse.js";
 import { createLogger } from "./ui/logger.js";
-import { asksForJson, errorFields, errorJson, errorText } from "./ui/report.js";
+import { errorFields, errorJson, errorText } from "./ui/report.js";
 import { readAll } from "./parse/stdin.js";
 import { showsColours } from "./ui/style.js";
 import { terminalOf } from "./ui/terminal.js";
@@ -56,11 +56,11 @@ export async function run(program: Program, host: HostProcess): Promise<number> 
     if (lines.length > 0) stdout.write(`${lines.join("\n")}\n`);
     return EXIT.done;
   }
-  // Errors of parsing must have the right colours too, so these flags are looked up before parsing.
-  const colour = words.includes("--no-color") ? false : words.includes("--color") ? true : undefined;
+  // Errors of parsing must be printed as requested too, so these flags are searched for before parsing.
+  const colour = findSwitch(words, "color");
   const colours = (sink: Sink): boolean =>
     showsColours({ flag: colour, env: host.env, terminal: sink.terminalWidth() !== null });
-  const verbose = words.includes("--verbose");
+  const verbose = findSwitch(words, "verbose") === true;
   let usage = usageHint(root.name);
   const stopping = new AbortController();
   const stopListening = onSignals(host, stopping);
@@ -90,7 +90,7 @@ export async function run(program: Program, host: HostProcess): Promise<number> 
       return interrupted;
     }
     const log = output?.log ?? null;
-    if (asksForJson(words)) stderr.write(errorJson(error, { verbose, usage }));
+    if (findSwitch(words, "json") === true) stderr.write(errorJson(error, { verbose, usage }));
     else if (log === null) stderr.write(errorText(error, { colours: colours(stderr), verbose, usage }));
     else {
       const { message, ...fields } = errorFields(error, { verbose, usage });

@@ -78,13 +78,26 @@ export function usageHint(command: string): string {
   return `run: ${command} --help`;
 }
 
+/** The words before `--`: those after it are arguments, even if they look like flags. */
+function beforeDashes(words: readonly string[]): readonly string[] {
+  return words.includes("--") ? words.slice(0, words.indexOf("--")) : words;
+}
+
+/** A switch such as `--json` or `--no-color`, without parsing the command line. The last one counts. Undefined: not given. */
+export function findSwitch(words: readonly string[], name: string): boolean | undefined {
+  const last = beforeDashes(words).findLast((word) =>
+    [`--${name}`, `--no-${name}`].includes(word.split("=", 1)[0] ?? ""),
+  );
+  return last === undefined ? undefined : last === `--${name}` || last === `--${name}=true`;
+}
+
 /** Parses a command line. Throws {@link UsageError}. */
 export function parseCall(root: Command, words: readonly string[]): Call {
   const { command, path, rest } = findCommand(root, words);
   const shown = [root.name, ...path].join(" ");
   const hint = usageHint(shown);
   const flags = flagsOf(command, path.length === 0);
-  const typed = rest.includes("--") ? rest.slice(0, rest.indexOf("--")) : rest;
+  const typed = beforeDashes(rest);
   const helpOrVersionCall = (what: "help" | "version"): Call => {
     return { command, path, flags: { [what]: true, json: typed.includes("--json") }, args: {}, keyFlags: {} };
   };

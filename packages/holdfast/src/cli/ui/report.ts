@@ -36,13 +36,6 @@ export function errorFields(
   };
 }
 
-/** Whether the command line asks for JSON. Needed before it is parsed, as its errors must be JSON too. */
-export function asksForJson(words: readonly string[]): boolean {
-  const typed = words.includes("--") ? words.slice(0, words.indexOf("--")) : words;
-  const last = typed.findLast((word) => /^--(?:no-)?json(?:=|$)/.test(word));
-  return last === "--json" || last === "--json=true";
-}
-
 /** A stable code for our errors and for those of Node; `FAILED` for any other. */
 function codeOf(error: unknown): string {
   const { code } = (error ?? {}) as { code?: unknown };
