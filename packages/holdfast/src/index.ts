@@ -31,7 +31,7 @@ export type { EnqueueManyResult, EnqueueResult } from "./engine/enqueue/enqueue-
 export type { JobId, JobOutput } from "./job/job-id.js";
 export type { ErrorEvent, EventName, Events, JobEvent, LeaseEvent, Listener } from "./engine/events/events.js";
 export type { Filter, ListOptions } from "./engine/client/filter.js";
-export type { Lease } from "./engine/worker/lease.js";
+export type { Lease } from "./engine/worker/claimed-lease.js";
 export type { Logger } from "./engine/events/logger.js";
 export type { MaintenanceResult, PurgeOptions, Retention, RetentionOptions } from "./engine/maintenance.js";
 export type { WorkerStatus } from "./engine/client/job-view.js";

@@ -4,7 +4,7 @@ import type { ClaimedJob, NewJob, Store } from "../store.js";
 import type { Cursors } from "./client/cursors.js";
 import type { Emitter } from "./events/events.js";
 import type { Logger } from "./events/logger.js";
-import type { FailurePolicy, LeasedJob } from "./worker/outcome.js";
+import type { LeasedJob } from "./worker/outcome.js";
 import type { Redactor } from "../redact.js";
 import type { Restorer } from "../restore.js";
 import type { Reports } from "./events/reports.js";
@@ -75,20 +75,6 @@ export function newHeldLease(
     thrown: null,
     reported: false,
   };
-}
-
-/** How a failed attempt is retried: as the job type defines it, otherwise as the client does. */
-export function failurePolicy(
-  { clock, logger, random, redact, types, retry }: EngineContext,
-  { job }: LeasedJob,
-): FailurePolicy {
-  const { backoff } = types.get(job.type) ?? retry;
-  const onInvalidBackoff = (error: unknown): void =>
-    void logger.error(
-      { job: job.id, type: job.type, error },
-      "the backoff function returned no valid delay; retrying in 30 s",
-    );
-  return { backoff, random, redact, onInvalidBackoff, now: clock.now() };
 }
 
 /**

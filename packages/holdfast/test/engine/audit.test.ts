@@ -3,7 +3,7 @@ import { LIMITS } from "holdfast/store";
 import { describe, expect, it } from "vitest";
 import { recordAudit } from "#src/engine/client/audit.js";
 import { engineOf } from "#src/engine/client/holdfast.js";
-import { newId } from "#src/job/id.js";
+import { newId } from "#src/job/uuid.js";
 import { scene } from "./scene.js";
 
 const DAY = 86_400_000;

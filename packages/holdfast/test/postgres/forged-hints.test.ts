@@ -2,7 +2,7 @@ import { job } from "holdfast";
 import type { Hint } from "holdfast/store";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { HintFilter } from "#src/stores/postgres/notify/hint-filter.js";
-import { newId } from "#src/job/id.js";
+import { newId } from "#src/job/uuid.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { deferred, watch, type WatchedStore } from "../engine/scene.js";
 import { login, newRole } from "./roles.js";

@@ -2,7 +2,7 @@ import { postgres } from "holdfast/postgres";
 import type { JobFilter, Store } from "holdfast/store";
 import type pg from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { newId } from "#src/job/id.js";
+import { newId } from "#src/job/uuid.js";
 import type { PgPool } from "#src/stores/postgres/connection/db.js";
 import { BLOCK } from "#src/stores/list-plan.js";
 import { claimRequest } from "#src/testing/exercise-store/builders.js";

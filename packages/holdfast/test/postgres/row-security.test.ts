@@ -1,6 +1,6 @@
 import { postgres, type PostgresOptions } from "holdfast/postgres";
 import { describe, expect, it } from "vitest";
-import { newId } from "#src/job/id.js";
+import { newId } from "#src/job/uuid.js";
 import { add, claimOne, failureOf, finish, key, settleOne } from "#src/testing/exercise-store/builders.js";
 import { forgetRolesOf, login, memberOf, newRole, type Login } from "./roles.js";
 import { openScene, type Scene } from "./scene.js";

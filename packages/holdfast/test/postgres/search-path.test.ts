@@ -22,7 +22,7 @@ import {
   settleOne,
 } from "#src/testing/exercise-store/builders.js";
 import { addSchedule } from "#src/testing/exercise-store/schedule-builders.js";
-import { newId } from "#src/job/id.js";
+import { newId } from "#src/job/uuid.js";
 import { plantedDatabase } from "./planted.js";
 import { openClient } from "./scene.js";
 import { postgresServer } from "./server.js";

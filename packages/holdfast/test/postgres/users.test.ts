@@ -2,7 +2,7 @@ import { holdfast, job, LeaseLostError } from "holdfast";
 import { postgres } from "holdfast/postgres";
 import type { StoredJob } from "holdfast/store";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { newId } from "#src/job/id.js";
+import { newId } from "#src/job/uuid.js";
 import {
   insertAll,
   add,

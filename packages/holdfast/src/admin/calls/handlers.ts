@@ -21,7 +21,7 @@ import type { Calls, JobConditions, JobDetail, JobQuery, ManyJobs, OperationResu
 import type { Identity } from "../auth/identity.js";
 import type { LaneLimit } from "./lane-limit.js";
 import type { NewOperation, Operations } from "./operations.js";
-import { filledPage, skip } from "../http/pages.js";
+import { filledPage, skip } from "../http/list-paging.js";
 import type { RouteName } from "../contract/routes.js";
 import { PAGE_SIZE } from "../contract/schemas.js";
 import { statsResult } from "./stats-result.js";

@@ -1,5 +1,5 @@
 import type { BulkOptions } from "../../engine/client/changes.js";
-import { newId } from "../../job/id.js";
+import { newId } from "../../job/uuid.js";
 import { messageOf } from "../../job/thrown.js";
 import { ApiError } from "../http/api-error.js";
 import type { OperationResult } from "../contract/api-types.js";

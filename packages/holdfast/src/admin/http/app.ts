@@ -33,7 +33,7 @@ import { StoreOutages } from "../calls/store-outages.js";
 import { cached } from "../calls/cached.js";
 import { errorResponse, HEADERS, jsonResponse } from "./responses.js";
 import { BASE, HEALTH_PATH, METRICS_PATH, pathBelow, READY_PATH, SUMMARY_PATH } from "../contract/routes.js";
-import { latestFailures } from "./pages.js";
+import { latestFailures } from "./list-paging.js";
 import { ROUTE_NAMES, ROUTES, type RouteName } from "../contract/routes.js";
 import { Sessions } from "../auth/sessions.js";
 import { InFlightChanges } from "../calls/in-flight.js";

@@ -18,7 +18,7 @@ import {
   type Source,
   type Value,
 } from "../../config/index.js";
-import { recordIfStoreExists } from "../audit.js";
+import { recordIfStoreExists } from "../record-audit.js";
 import { command, group, type Argument, type Command, type Context } from "../parse/command.js";
 import { UsageError, CommandError } from "../errors.js";
 import { STDIN } from "../parse/stdin.js";

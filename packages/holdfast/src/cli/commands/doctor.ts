@@ -5,7 +5,7 @@ import { isCut, OTHER } from "../../observe/names.js";
 import type { Finding as StoreFinding, PostgresStore } from "../../stores/postgres/index.js";
 import { describeStoreSource, warnIfUrlIgnored, withConfiguredStore } from "../store/open.js";
 import { pendingMigrationsOf, schemaProblemOf, type SchemaProblem } from "../store/schema-check.js";
-import { command, keyFlag, type Command } from "../parse/command.js";
+import { command, STORE_FLAG, type Command } from "../parse/command.js";
 import { knownTypes } from "../module/known-types.js";
 import { withAdmin } from "../store/admin-connection.js";
 import { countOf, jobs, lengthOf } from "../ui/format.js";
@@ -22,7 +22,7 @@ export const doctorCommand: Command = command({
   summary: "Check for problems and suggest fixes. Exit code 1 if there is a problem.",
   about:
     "Reads the store directly, never a server, and changes nothing. If the schema is out of date, only that is reported.",
-  flags: { store: keyFlag("store", { placeholder: "url" }) },
+  flags: { store: STORE_FLAG },
   async run(context) {
     warnIfUrlIgnored(context);
     const store = hideSecret(context.config.values.store);

@@ -1,19 +1,23 @@
 import type { Command } from "../parse/command.js";
-import { auditCommand, tokensCommand } from "./access.js";
+import { auditCommand } from "./audit.js";
 import { completionCommand } from "./completion.js";
 import { configCommand } from "./config.js";
+import { devCommand } from "./dev.js";
 import { doctorCommand } from "./doctor.js";
 import { enqueueCommand } from "./enqueue.js";
 import { helpCommand } from "./help.js";
+import { importCommand } from "./import.js";
 import { jobsCommand } from "./jobs.js";
+import { migrateCommand } from "./migrate.js";
 import { processCommand } from "./process.js";
-import { queuesCommand, workersCommand } from "./queues.js";
+import { queuesCommand } from "./queues.js";
 import { schedulesCommand } from "./schedules.js";
 import { serveCommand } from "./serve.js";
 import { statsCommand } from "./stats.js";
-import { importCommand, migrateCommand } from "./store.js";
+import { tokensCommand } from "./tokens.js";
 import { versionCommand } from "./version.js";
-import { devCommand, workerCommand } from "./worker.js";
+import { workerCommand } from "./worker.js";
+import { workersCommand } from "./workers.js";
 
 /** Every command, in the order of help. */
 export const commands: readonly Command[] = [

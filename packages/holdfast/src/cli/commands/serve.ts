@@ -1,7 +1,7 @@
 import { SECRET_VARIABLE } from "../../config/index.js";
 import type { Holdfast } from "../../engine/client/holdfast.js";
 import { warnIfUrlIgnored } from "../store/open.js";
-import { command, keyFlag, type Command, type Context } from "../parse/command.js";
+import { command, keyFlag, STORE_FLAG, type Command, type Context } from "../parse/command.js";
 import { CommandError } from "../errors.js";
 import { openService } from "../store/clients.js";
 import { modulePath } from "../../config/index.js";
@@ -76,7 +76,7 @@ export const serveCommand: Command = command({
       description: "Module that exports the job types. Default: jobs.module, if set.",
     },
   },
-  flags: { ...LISTEN_FLAGS, store: keyFlag("store", { placeholder: "url" }) },
+  flags: { ...LISTEN_FLAGS, store: STORE_FLAG },
   async run(context, { args }) {
     warnIfUrlIgnored(context);
     const hasModule = args.module !== undefined || modulePath(context.config) !== null;

@@ -188,6 +188,9 @@ export function keyFlag<Name extends KeyName>(
   };
 }
 
+/** For commands that use the configured store. */
+export const STORE_FLAG: ReturnType<typeof keyFlag<"store">> = keyFlag("store", { placeholder: "url" });
+
 /** For destructive commands. */
 export const YES: { readonly kind: "switch"; readonly short: "y"; readonly description: string } = {
   kind: "switch",

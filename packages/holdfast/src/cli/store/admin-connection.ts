@@ -4,18 +4,18 @@ import { hideSecret } from "../../config/index.js";
 import type { JobType } from "../../job/job.js";
 import { namesUser } from "../../access/secret.js";
 import { messageOf } from "../../job/thrown.js";
-import { cliActor } from "../audit.js";
+import { cliActor } from "../record-audit.js";
 import { loggerOf, withClient } from "./clients.js";
-import { keyFlag, type Context } from "../parse/command.js";
+import { STORE_FLAG, type Context } from "../parse/command.js";
 import { UsageError, CommandError } from "../errors.js";
 
 /** The flags of commands that call the admin API. */
 export const CONNECTION_FLAGS: {
-  readonly store: ReturnType<typeof keyFlag<"store">>;
+  readonly store: typeof STORE_FLAG;
   readonly url: { readonly kind: "text"; readonly placeholder: "url"; readonly description: string };
   readonly token: { readonly kind: "text"; readonly description: string };
 } = {
-  store: keyFlag("store", { placeholder: "url" }),
+  store: STORE_FLAG,
   url: {
     kind: "text",
     placeholder: "url",

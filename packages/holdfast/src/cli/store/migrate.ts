@@ -1,7 +1,7 @@
 import { hideSecret } from "../../config/index.js";
 import type { Holdfast } from "../../engine/client/holdfast.js";
 import type { Store } from "../../store.js";
-import { recordAuditEntry } from "../audit.js";
+import { recordAuditEntry } from "../record-audit.js";
 import type { Context } from "../parse/command.js";
 import { openSilentClient } from "./open.js";
 import { pendingMigrationsOf } from "./schema-check.js";

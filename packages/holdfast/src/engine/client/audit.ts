@@ -1,7 +1,7 @@
 import { LIMITS } from "../../defaults.js";
 import { dateOf, instantMs } from "../../duration.js";
 import { InvalidOptionError } from "../../errors.js";
-import { newId, readId } from "../../job/id.js";
+import { newId, readId } from "../../job/uuid.js";
 import { jsonBytes, NotJson, toJson } from "../../job/json.js";
 import { storableString } from "../../storable-string.js";
 import { optionKeys, readCount, readName, refuseUnknown } from "../../options.js";

@@ -1,4 +1,4 @@
-import { readId } from "../../job/id.js";
+import { readId } from "../../job/uuid.js";
 import { optionKeys, refuseUnknown } from "../../options.js";
 import type { CancelResult, ChangeScope, JobFilter, JobPage, RemoveResult, RetryResult, Scope } from "../../store.js";
 import type { EngineContext } from "../context.js";

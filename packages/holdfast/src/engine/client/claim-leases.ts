@@ -5,7 +5,7 @@ import { optionKeys, readCount, refuseUnknown } from "../../options.js";
 import type { EngineContext } from "../context.js";
 import { publishOutcome } from "../events/publish.js";
 import { acceptClaim } from "../worker/accept-claim.js";
-import { newLease, type Lease } from "../worker/lease.js";
+import { newLease, type Lease } from "../worker/claimed-lease.js";
 import { readWorkOptions } from "../worker/work-options.js";
 
 /** What `hf.claim` takes. */

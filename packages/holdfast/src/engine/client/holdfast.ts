@@ -1,6 +1,6 @@
 import { DEFAULTS, LIMITS } from "../../defaults.js";
 import { ClosedError, InvalidOptionError } from "../../errors.js";
-import { readId } from "../../job/id.js";
+import { readId } from "../../job/uuid.js";
 import type { JobOutput } from "../../job/job-id.js";
 import { namedType, type InputAnd, type Job, type JobType } from "../../job/job.js";
 import { readName, readQueue } from "../../options.js";
@@ -18,7 +18,7 @@ import type { ScheduleOptions } from "../scheduler/schedule-definition.js";
 import { Scheduler } from "../scheduler/scheduler.js";
 import { defineSchedule, newSchedules, type Schedule, type Schedules } from "../scheduler/schedules.js";
 import { drain, runNext, type DrainOptions } from "../worker/drain.js";
-import type { Lease } from "../worker/lease.js";
+import type { Lease } from "../worker/claimed-lease.js";
 import { readWorkOptions, type WorkOptions } from "../worker/work-options.js";
 import { JobWorker, type Worker } from "../worker/worker.js";
 import { newAuditLog, type AuditLog } from "./audit.js";

@@ -1,5 +1,5 @@
 import { JobNotFoundError } from "../../errors.js";
-import { newId, readId } from "../../job/id.js";
+import { newId, readId } from "../../job/uuid.js";
 import { encodeInput, namedType } from "../../job/job.js";
 import { optionKeys, refuseUnknown } from "../../options.js";
 import type { NewJob } from "../../store.js";

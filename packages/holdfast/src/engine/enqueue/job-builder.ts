@@ -1,5 +1,5 @@
 import { lengthOf } from "../../duration.js";
-import { newId } from "../../job/id.js";
+import { newId } from "../../job/uuid.js";
 import type { JobType } from "../../job/job.js";
 import type { NewJob, UniqueKey } from "../../store.js";
 import type { EngineContext } from "../context.js";

@@ -1,7 +1,7 @@
 import { LAST_INSTANT_MS, LIMITS } from "../../defaults.js";
 import { durationMs, instantMs, type Duration } from "../../duration.js";
 import { InvalidOptionError } from "../../errors.js";
-import { readId } from "../../job/id.js";
+import { readId } from "../../job/uuid.js";
 import { optionKeys, readName, readPriority, readQueue, readTags, refuseUnknown } from "../../options.js";
 import { readMaxAttempts } from "../../job/retry.js";
 import type { NewJob } from "../../store.js";

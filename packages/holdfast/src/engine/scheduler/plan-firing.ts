@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { DEFAULTS, LIMITS } from "../../defaults.js";
 import { InvalidOptionError } from "../../errors.js";
-import { newId, slotId } from "../../job/id.js";
+import { newId, slotId } from "../../job/uuid.js";
 import { NEVER, nextSlot, planDue, type CatchUp, type Timing } from "../../schedule/slots.js";
 import type { FiredSlot, Firing, NewJob, StoredSchedule } from "../../store.js";
 import { scheduleKey } from "../enqueue/unique.js";

@@ -1,7 +1,7 @@
 import { LIMITS } from "../../defaults.js";
 import { dateOf, dateOrNull } from "../../duration.js";
 import { HoldfastError, InvalidOptionError, ScheduleExistsError, ScheduleNotFoundError } from "../../errors.js";
-import { newId } from "../../job/id.js";
+import { newId } from "../../job/uuid.js";
 import type { JobType } from "../../job/job.js";
 import { optionKeys, readCount, readName, refuseUnknown, show } from "../../options.js";
 import { NEVER, nextSlot, type CatchUp, type Timing } from "../../schedule/slots.js";

@@ -14,12 +14,13 @@ import {
   WorkerStoppingError,
   type AbortReason,
 } from "../../errors.js";
-import { newId } from "../../job/id.js";
+import { newId } from "../../job/uuid.js";
 import { decodeInput, encodeOutput, type RunContext } from "../../job/job.js";
 import type { Hint, LeaseResult, Outcome, SettleResult } from "../../store.js";
 import { Claimer } from "./claimer.js";
 import { isCommitted } from "./completion.js";
-import { failurePolicy, leaseEvent, type EngineContext, type HeldLease } from "../context.js";
+import { leaseEvent, type EngineContext, type HeldLease } from "../context.js";
+import { failurePolicy } from "./failure-policy.js";
 import { LeaseKeeper } from "./lease-keeper.js";
 import { publishLost, publishOutcome, publishStart, publishStuck } from "../events/publish.js";
 import { retryUntilExpired } from "../retry-busy.js";

@@ -3,7 +3,7 @@ import type { AuditEntry, AuditFilter, AuditPage, StoredAuditEntry } from "../..
 import { itemOf, numberOf, stringOf, type Item } from "./connection/attributes.js";
 import { Change } from "./connection/expressions.js";
 import { isDeleted, ttlSeconds } from "./jobs/items.js";
-import { AUDIT, auditIdKey, auditKey, sortableTime, type Key } from "./jobs/keys.js";
+import { AUDIT, auditIdKey, auditKey, sortableTime, type Key } from "./jobs/item-keys.js";
 import type { Table, TransactItem } from "./connection/table.js";
 
 // How many entries one page reads at most, including those that do not match the filter.

@@ -51,7 +51,7 @@ import {
   timeOf,
   sortableTime,
   type Key,
-} from "./jobs/keys.js";
+} from "./jobs/item-keys.js";
 import type { Table, TransactItem } from "./connection/table.js";
 
 interface Parts {

@@ -4,7 +4,7 @@ import type { PendingMigration } from "../../store.js";
 import { numberOf, type Item } from "./connection/attributes.js";
 import { SCHEMA_VERSION, type SharedConfig } from "./connection/config.js";
 import { isMissingTable } from "./connection/errors.js";
-import { CONFIG, EXPIRING, LISTED, LIVE, OWNED, TABLE_KEY } from "./jobs/keys.js";
+import { CONFIG, EXPIRING, LISTED, LIVE, OWNED, TABLE_KEY } from "./jobs/item-keys.js";
 import type { Table } from "./connection/table.js";
 
 interface IndexDefinition {

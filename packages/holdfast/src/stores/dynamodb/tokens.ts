@@ -3,7 +3,7 @@ import { LIMITS } from "../../defaults.js";
 import type { PutTokenResult, TokenRecord } from "../../store.js";
 import { itemOf, numberOf, stringOf, type Item } from "./connection/attributes.js";
 import { Change } from "./connection/expressions.js";
-import { CURSOR_KEY, TOKEN_COUNT, TOKENS, type Key } from "./jobs/keys.js";
+import { CURSOR_KEY, TOKEN_COUNT, TOKENS, type Key } from "./jobs/item-keys.js";
 import type { Table } from "./connection/table.js";
 
 /**

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
-import { newId } from "../../job/id.js";
+import { newId } from "../../job/uuid.js";
 import type { State } from "../../job/state.js";
 import type {
   AttemptRecord,

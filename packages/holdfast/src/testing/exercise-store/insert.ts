@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { LIMITS } from "../../defaults.js";
-import { newId } from "../../job/id.js";
+import { newId } from "../../job/uuid.js";
 import {
   add,
   addAll,

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { newId } from "../../job/id.js";
+import { newId } from "../../job/uuid.js";
 import type {
   FireResult,
   FiredSlot,

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { newId } from "../../job/id.js";
+import { newId } from "../../job/uuid.js";
 import { NEVER } from "../../schedule/slots.js";
 import type { ScheduleFilter, ScheduleRecord, Store, StoredSchedule } from "../../store.js";
 import { MINUTE, SECOND, stateOf } from "./builders.js";

@@ -4,7 +4,7 @@ import type { QueueRecord } from "../../../store.js";
 import { itemOf, MAX_ITEM_BYTES, numberOf, numbersOf, type Item } from "./attributes.js";
 import { Change } from "./expressions.js";
 import { isInvalidItem } from "./errors.js";
-import { CONFIG, LIVE, LISTED, LIST_CLASSES, laneKey, listKey } from "../jobs/keys.js";
+import { CONFIG, LIVE, LISTED, LIST_CLASSES, laneKey, listKey } from "../jobs/item-keys.js";
 import type { Table, Written } from "./table.js";
 
 export interface Lane {

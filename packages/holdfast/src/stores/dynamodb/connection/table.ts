@@ -4,7 +4,7 @@ import type { Item } from "./attributes.js";
 import { Expression, type Change } from "./expressions.js";
 import { storeError, isTransient, isUnreachable, mayHaveSucceeded } from "./errors.js";
 import { attributeOf } from "./attributes.js";
-import { TABLE_KEY, type Key } from "../jobs/keys.js";
+import { TABLE_KEY, type Key } from "../jobs/item-keys.js";
 import { ServerTime } from "./server-time.js";
 
 /** The part of the AWS SDK's `DynamoDBClient` that Holdfast uses. */

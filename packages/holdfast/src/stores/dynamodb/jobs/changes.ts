@@ -7,7 +7,7 @@ import { deleteJob, deleteLeftovers } from "./deletion.js";
 import { Change } from "../connection/expressions.js";
 import { waitForAll, type Inserts } from "./insert.js";
 import { finishedFields, isDeleted, keyItemOf, LIVE_ONLY, readItem, type JobItem } from "./items.js";
-import { dueKey, jobKey, laneKey, listKey, uniqueKey } from "./keys.js";
+import { dueKey, jobKey, laneKey, listKey, uniqueKey } from "./item-keys.js";
 import type { Table, TransactItem } from "../connection/table.js";
 
 interface Parts {

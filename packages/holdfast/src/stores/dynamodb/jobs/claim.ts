@@ -7,7 +7,7 @@ import type { Config, SharedConfig, Lane } from "../connection/config.js";
 import { Change } from "../connection/expressions.js";
 import { isOwnWrite, newRequestToken } from "./insert.js";
 import { claimedJob, errorFields, readItem, makeWaiting, type JobItem } from "./items.js";
-import { dueKey, idOf, jobKey, laneKey, LIVE, shardOf, timeOf } from "./keys.js";
+import { dueKey, idOf, jobKey, laneKey, LIVE, shardOf, timeOf } from "./item-keys.js";
 import type { LeaseCache } from "./lease-cache.js";
 import type { RetryLimit, Table } from "../connection/table.js";
 

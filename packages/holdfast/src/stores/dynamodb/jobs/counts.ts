@@ -3,7 +3,7 @@ import type { FinishedState } from "../../../job/state.js";
 import { numberOf, stringOf, type Item } from "../connection/attributes.js";
 import { Change } from "../connection/expressions.js";
 import type { Fields, JobItem } from "./items.js";
-import type { Key } from "./keys.js";
+import type { Key } from "./item-keys.js";
 import type { Table } from "../connection/table.js";
 
 /**

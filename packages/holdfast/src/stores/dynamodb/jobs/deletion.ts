@@ -2,7 +2,7 @@ import { itemOf, numberOf, stringOf, type Item } from "../connection/attributes.
 import { deleteDetails } from "./job-details.js";
 import { Change } from "../connection/expressions.js";
 import { ttlSeconds, type JobItem } from "./items.js";
-import { jobKey, uniqueKey } from "./keys.js";
+import { jobKey, uniqueKey } from "./item-keys.js";
 import type { Table, Written } from "../connection/table.js";
 
 // Longer than an enqueue whose response was lost is sent again.

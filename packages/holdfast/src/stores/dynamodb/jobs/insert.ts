@@ -19,7 +19,7 @@ import {
   scopeOf,
   type Draft,
 } from "./items.js";
-import { jobKey, newListedKey, uniqueKey } from "./keys.js";
+import { jobKey, newListedKey, uniqueKey } from "./item-keys.js";
 import type { Table, TransactItem } from "../connection/table.js";
 
 const MAX_TRIES = 20;

@@ -24,7 +24,7 @@ import {
   shardOf,
   sortableTime,
   uniqueKey,
-} from "./keys.js";
+} from "./item-keys.js";
 
 /**
  * The attributes of a job's item. Its key never changes. `lane` and `due` are its position in the live index, `list`

@@ -3,7 +3,7 @@ import { jsonBytes } from "../../../job/json.js";
 import type { AttemptRecord, StoredJob } from "../../../store.js";
 import { itemOf, numberOf, stringOf, type Item } from "../connection/attributes.js";
 import { inputMapKey, type JobItem } from "./items.js";
-import { DETAILS, jobKey, type Key } from "./keys.js";
+import { DETAILS, jobKey, type Key } from "./item-keys.js";
 import type { RetryLimit, Table } from "../connection/table.js";
 
 /** The `nth` entry of a job's attempt history. The newest entries overwrite the oldest. */

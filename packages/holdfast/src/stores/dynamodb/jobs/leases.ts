@@ -8,7 +8,7 @@ import { Change } from "../connection/expressions.js";
 import { isInvalidItem } from "../connection/errors.js";
 import { waitForAll } from "./insert.js";
 import { finishedFields, errorFields, LIVE_ONLY, readItem, ttlSeconds, makeWaiting, type JobItem } from "./items.js";
-import { dueKey, jobKey, shardOf } from "./keys.js";
+import { dueKey, jobKey, shardOf } from "./item-keys.js";
 import type { Table, Written } from "../connection/table.js";
 import type { SharedConfig } from "../connection/config.js";
 import type { LeaseCache } from "./lease-cache.js";

@@ -8,7 +8,17 @@ import type { SharedConfig } from "../connection/config.js";
 import type { Counts } from "./counts.js";
 import { waitForAll } from "./insert.js";
 import { finishedFields, errorFields, isDeleted, LIVE_ONLY, readItem, makeWaiting, type JobItem } from "./items.js";
-import { finishedKey, EXPIRING, expiryKey, idOf, jobKey, laneKey, LIVE, DUTIES, endOfMillisecond } from "./keys.js";
+import {
+  finishedKey,
+  EXPIRING,
+  expiryKey,
+  idOf,
+  jobKey,
+  laneKey,
+  LIVE,
+  DUTIES,
+  endOfMillisecond,
+} from "./item-keys.js";
 import { mergeShards } from "./merge-shards.js";
 import type { Page, Table } from "../connection/table.js";
 import { purgeWorkers } from "./workers.js";

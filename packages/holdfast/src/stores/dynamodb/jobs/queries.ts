@@ -16,7 +16,7 @@ import {
   LIVE,
   OWNED,
   sortableTime,
-} from "./keys.js";
+} from "./item-keys.js";
 import { mergeShards } from "./merge-shards.js";
 import type { Table } from "../connection/table.js";
 

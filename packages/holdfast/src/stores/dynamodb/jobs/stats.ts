@@ -4,7 +4,7 @@ import { numberOf, stringOf, type Item } from "../connection/attributes.js";
 import type { SharedConfig } from "../connection/config.js";
 import type { Counts } from "./counts.js";
 import { isDeleted, readItem } from "./items.js";
-import { finishedKey, idOf, jobKey, laneKey, LIVE, timeOf } from "./keys.js";
+import { finishedKey, idOf, jobKey, laneKey, LIVE, timeOf } from "./item-keys.js";
 import type { Table } from "../connection/table.js";
 
 interface Tally {

@@ -3,7 +3,7 @@ import { flagOf, itemOf, numberOf, stringOf } from "../connection/attributes.js"
 import { Change } from "../connection/expressions.js";
 import { waitForAll } from "./insert.js";
 import { isDeleted, ttlSeconds } from "./items.js";
-import { WORKERS } from "./keys.js";
+import { WORKERS } from "./item-keys.js";
 import type { Table } from "../connection/table.js";
 
 const KEPT_MS = 3_600_000;

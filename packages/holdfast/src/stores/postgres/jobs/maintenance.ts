@@ -4,7 +4,7 @@ import { ANY_TYPE, BLOCK, MAX_TYPES } from "../../list-plan.js";
 import type { Row, Runner } from "../connection/db.js";
 import { archiveSql } from "./archive-sql.js";
 import { NOW, WAITING, type Sql } from "../connection/sql.js";
-import { reapParts } from "./stale.js";
+import { reapParts } from "./reap-sql.js";
 
 export interface MaintenanceOperations {
   reapExpiredLeases(runner: Runner, limit: number, now: number | null): Promise<ReapedJob[]>;

@@ -5,7 +5,7 @@ import { insertFunctions, insertSignatures } from "./insert-functions.js";
 import { insertTexts, refuseFinished } from "../jobs/insert-sql.js";
 import type { Migration, SchemaSettings } from "./schema.js";
 import { sqlFor } from "../connection/sql.js";
-import { reapParts } from "../jobs/stale.js";
+import { reapParts } from "../jobs/reap-sql.js";
 import { laneFunction, laneSignature } from "./lane-functions.js";
 import { LANE_UNUSED_MS } from "../jobs/maintenance.js";
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { newId, readId } from "#src/job/id.js";
+import { newId, readId } from "#src/job/uuid.js";
 import { InvalidOptionError } from "holdfast";
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
