@@ -128,7 +128,7 @@ export const KEYS = {
     default: null,
     description: "The path under which a proxy serves the API, such as /ops. Used for cookies.",
   },
-  "server.caller_viewers": {
+  "server.caller_streams": {
     kind: "count",
     min: 1,
     max: 200,

@@ -1,4 +1,6 @@
+import type { EngineContext, HeldLease } from "#src/engine/context.js";
 import { Emitter } from "#src/engine/events/events.js";
+import { publishOutcome } from "#src/engine/events/publish.js";
 import { Settler } from "#src/engine/worker/settler.js";
 import type { Outcome, SettleResult, Store } from "#src/store.js";
 import { DiskFullError, HoldfastError, job, StoreUnavailableError } from "holdfast";
@@ -157,12 +159,31 @@ describe("an outage of the store", () => {
     await clock.advance("5s");
     expect(settler.size).toBe(10_000);
     expect(settler.healthy).toBe(false);
-    expect(results.slice(10_000)).toEqual(["lost", "lost", "lost", "lost", "lost"]);
+    expect(results.slice(10_000)).toEqual(Array.from({ length: 5 }, () => "dropped"));
     up = true;
     await clock.advance("2s");
     expect(settler.size).toBe(0);
     expect(settler.healthy).toBe(true);
     expect(settled).toEqual(Array.from({ length: 10_000 }, (_, n) => String(n)));
+  });
+
+  it("a dropped outcome has its own log message", () => {
+    const warnings: string[] = [];
+    const events = new Emitter(() => {});
+    const lost: unknown[] = [];
+    events.on("lost", (event) => void lost.push(event));
+    const logger = { warn: (_fields: object, message: string) => void warnings.push(message) };
+    const lease = { job: { id: "a", type: "t", queue: "default", attempt: 1 }, worker: "w", trace: null };
+    publishOutcome(
+      { events, logger } as unknown as EngineContext,
+      lease as unknown as HeldLease,
+      { to: "completed" } as Outcome,
+      "dropped",
+    );
+    expect(lost).toHaveLength(1);
+    expect(warnings).toEqual([
+      "too many outcomes wait for the store, so this one was dropped; the job runs again when its lease expires",
+    ]);
   });
 
   it("a flush waits for all failed batches, in order", async () => {

@@ -32,7 +32,7 @@ export async function serveClient(context: Context, hf: Holdfast): Promise<{ url
     auth: hasTokens ? "tokens" : "open",
     sessionLength: values["auth.session_ttl"],
     loginAttempts: values["auth.login_attempts"],
-    streamsPerCaller: values["server.caller_viewers"],
+    streamsPerCaller: values["server.caller_streams"],
     maxLanes: values["server.max_lanes"],
     ...(basePath !== null && { basePath }),
     ...(secret !== undefined && secret !== "" && { sessionSecret: secret }),

@@ -3,9 +3,9 @@ import type { Duration } from "../../duration.js";
 import type { JobType } from "../../job/job.js";
 import { optionKeys, readCount, refuseUnknown } from "../../options.js";
 import type { EngineContext } from "../context.js";
-import { publishOutcome } from "../events/publish.js";
 import { acceptClaim } from "../worker/accept-claim.js";
 import { newLease, type Lease } from "../worker/claimed-lease.js";
+import { settleAndWait } from "../worker/settle-outcome.js";
 import { readWorkOptions } from "../worker/work-options.js";
 
 /** What `hf.claim` takes. */
@@ -34,18 +34,13 @@ export async function claimLeases(engine: EngineContext, options: ClaimOptions):
   for (;;) {
     const sentAt = engine.clock.monotonic();
     const claim = await engine.store.claim({ queues, types, limit, bytes: LIMITS.batchBytes, worker, leaseMs });
-    const settling: Promise<void>[] = [];
+    const settling: Promise<unknown>[] = [];
     const leases = acceptClaim(
       engine,
       claim,
       { worker, sentAt, leaseMs },
       {
-        reject: (lease, outcome) =>
-          void settling.push(
-            engine.settler
-              .settle(outcome, lease.deadline)
-              .then((result) => publishOutcome(engine, lease, outcome, result)),
-          ),
+        reject: (lease, outcome) => void settling.push(settleAndWait(engine, lease, outcome)),
       },
     );
     await Promise.all(settling);

@@ -1,9 +1,10 @@
 import type { AbortReason } from "../../errors.js";
 import { EXPIRED_ERROR, isLeased, STALE_ERROR } from "../../job/state.js";
-import type { ReapedJob, Outcome, SettleResult } from "../../store.js";
+import type { ReapedJob, Outcome } from "../../store.js";
 import type { ErrorEvent, JobEvent } from "./events.js";
 import { leaseEvent, queueWaitMs, type EngineContext, type HeldLease } from "../context.js";
 import { NO_HANDLER } from "../worker/outcome.js";
+import type { SettlerResult } from "../worker/settler.js";
 import { errorWithoutStack } from "./reports.js";
 
 /**
@@ -12,6 +13,9 @@ import { errorWithoutStack } from "./reports.js";
 
 // The message of the error alone reads as if the handler had taken too long.
 const LEASE_EXPIRED_WARNING = `${STALE_ERROR.message}: its lease expired, because its worker crashed or could not reach the store`;
+const OUTCOME_LATE = "the lease expired before the outcome was recorded";
+const OUTCOME_DROPPED =
+  "too many outcomes wait for the store, so this one was dropped; the job runs again when its lease expires";
 const STUCK = "a handler ignored its abort signal and was abandoned; it may still be running";
 
 /** A job was claimed. Logged only if its previous lease had expired. */
@@ -28,18 +32,18 @@ export function publishStart({ events }: EngineContext, lease: HeldLease): void 
   if (events.hasListeners("started")) events.emit("started", { ...leaseEvent(lease), waitMs: queueWaitMs(lease) });
 }
 
-/** A lease expired while its handler was running. */
+/** A lease expired while its handler was running, or its outcome was not recorded. */
 export function publishLost({ events }: EngineContext, lease: HeldLease): void {
   lease.trace?.end("lost");
   events.emit("lost", leaseEvent(lease));
 }
 
-/** The store has settled a lease, or refused to because it is lost. */
-export function publishOutcome(engine: EngineContext, lease: HeldLease, outcome: Outcome, result: SettleResult): void {
+/** The store has settled a lease, or could not: the lease is lost, or the outcome was dropped. */
+export function publishOutcome(engine: EngineContext, lease: HeldLease, outcome: Outcome, result: SettlerResult): void {
   const { events, logger } = engine;
-  if (result === "lost") {
+  if (result === "lost" || result === "dropped") {
     publishLost(engine, lease);
-    logger.warn({ job: lease.job.id, type: lease.job.type }, "the lease expired before the outcome was recorded");
+    logger.warn({ job: lease.job.id, type: lease.job.type }, result === "lost" ? OUTCOME_LATE : OUTCOME_DROPPED);
     return;
   }
   const to = result === "cancelled" ? "cancelled" : outcome.to;

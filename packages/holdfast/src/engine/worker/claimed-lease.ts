@@ -3,7 +3,6 @@ import { LeaseLostError } from "../../errors.js";
 import { encodeOutput } from "../../job/job.js";
 import { fromJson } from "../../job/json.js";
 import type { Outcome, SettleResult } from "../../store.js";
-import { publishOutcome } from "../events/publish.js";
 import { completeInTransaction } from "./completion.js";
 import type { EngineContext, HeldLease } from "../context.js";
 import { failurePolicy } from "./failure-policy.js";
@@ -11,6 +10,7 @@ import { inTransaction } from "../enqueue/in-transaction.js";
 import { readCarrier, type TraceCarrier } from "../events/telemetry.js";
 import { retryUntilExpired } from "../retry-busy.js";
 import { cancelled, completed, failed, released } from "./outcome.js";
+import { settleAndWait } from "./settle-outcome.js";
 
 /**
  * A claimed job for a program that runs it itself; `hf.claim` returns it. A lease is the exclusive right to run the job until
@@ -54,9 +54,8 @@ export function newLease(engine: EngineContext, held: HeldLease, leaseMs: number
   const { id, type, queue, user, attempt, maxAttempts, fence } = held.job;
 
   const settle = async (outcome: Outcome): Promise<SettleResult> => {
-    const result = await engine.settler.settle(outcome, held.deadline);
-    publishOutcome(engine, held, outcome, result);
-    if (result === "lost") throw new LeaseLostError(id);
+    const result = await settleAndWait(engine, held, outcome);
+    if (result === "lost" || result === "dropped") throw new LeaseLostError(id);
     return result;
   };
 

@@ -1,11 +1,11 @@
 import type { Timer } from "../../clock.js";
 import { DEFAULTS, LIMITS } from "../../defaults.js";
 import type { Claim, NewJob, Outcome } from "../../store.js";
-import { publishOutcome } from "../events/publish.js";
 import type { EngineContext, HeldLease } from "../context.js";
 import { acceptClaim } from "./accept-claim.js";
 import { released } from "./outcome.js";
 import { Prefetch } from "./prefetch.js";
+import { settleInBackground } from "./settle-outcome.js";
 
 interface ClaimerSettings {
   concurrency: number;
@@ -281,11 +281,12 @@ export class Claimer {
   }
 
   #settle(lease: HeldLease, outcome: Outcome): void {
-    this.#engine.settler.add(outcome, lease.deadline, (result) => {
-      if (result instanceof Error) this.#engine.events.emit("outage", { doing: "settle", error: result });
-      else publishOutcome(this.#engine, lease, outcome, result);
-    });
+    settleInBackground(this.#engine, lease, outcome, this.#emitOutage);
   }
+
+  readonly #emitOutage = (_lease: HeldLease, _outcome: Outcome, error: Error): void => {
+    this.#engine.events.emit("outage", { doing: "settle", error });
+  };
 
   /** Releases prefetched jobs if handlers turn out to be slow: other workers may have free capacity for them. */
   #watchReady(): void {

@@ -7,13 +7,16 @@ import { batchLength } from "../batch.js";
 import type { Emitter } from "../events/events.js";
 import { BUSY } from "../retry-busy.js";
 
+/** `dropped`: the buffer was full. The lease is still held, and the job runs again when it expires. */
+export type SettlerResult = SettleResult | "dropped";
+
 interface Unsettled {
   /** Position in the order in which outcomes were added. */
   number: number;
   outcome: Outcome;
   /** Monotonic time after which the lease may belong to another worker. */
   deadline: number;
-  onSettled(result: SettleResult | Error): void;
+  onSettled(result: SettlerResult | Error): void;
 }
 
 // While the store writes one batch, the next is already sent: otherwise the store idles for a round trip after each batch.
@@ -63,9 +66,10 @@ export class Settler {
     return this.#retentionMs.get(state) ?? null;
   }
 
-  add(outcome: Outcome, deadline: number, onSettled: (result: SettleResult | Error) => void): void {
+  add(outcome: Outcome, deadline: number, onSettled: (result: SettlerResult | Error) => void): void {
+    // Full after a long outage, in which handlers kept ending.
     if (this.#waiting.length >= LIMITS.unsettled) {
-      onSettled("lost");
+      onSettled("dropped");
       return;
     }
     this.#setRetention(outcome);
@@ -73,7 +77,7 @@ export class Settler {
     this.#schedule();
   }
 
-  settle(outcome: Outcome, deadline: number): Promise<SettleResult> {
+  settle(outcome: Outcome, deadline: number): Promise<SettlerResult> {
     return new Promise((resolve, reject) => {
       this.add(outcome, deadline, (result) => (result instanceof Error ? reject(result) : resolve(result)));
     });

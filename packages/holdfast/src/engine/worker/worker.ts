@@ -16,7 +16,7 @@ import {
 } from "../../errors.js";
 import { newId } from "../../job/uuid.js";
 import { decodeInput, encodeOutput, type RunContext } from "../../job/job.js";
-import type { Hint, LeaseResult, Outcome, SettleResult } from "../../store.js";
+import type { Hint, LeaseResult, Outcome } from "../../store.js";
 import { Claimer } from "./claimer.js";
 import { isCommitted } from "./completion.js";
 import { leaseEvent, type EngineContext, type HeldLease } from "../context.js";
@@ -27,6 +27,7 @@ import { retryUntilExpired } from "../retry-busy.js";
 import { cancelled, completed, deferUnknownType, failed, released } from "./outcome.js";
 import { Run } from "./run.js";
 import { HandlerContext } from "./run-context.js";
+import { settleInBackground } from "./settle-outcome.js";
 import type { WorkerSettings } from "./work-options.js";
 
 // The start of a handler is written after this long, unless the handler ends first.
@@ -445,27 +446,20 @@ export class JobWorker implements Worker {
   }
 
   #settle(lease: HeldLease, outcome: Outcome): void {
-    this.#engine.settler.add(outcome, lease.deadline, (result) => this.#settled(lease, outcome, result));
+    settleInBackground(this.#engine, lease, outcome, this.#onRefused);
   }
 
-  #settled(lease: HeldLease, outcome: Outcome, result: SettleResult | Error): void {
-    if (!(result instanceof Error)) {
-      publishOutcome(this.#engine, lease, outcome, result);
-      return;
-    }
-    // The store refuses this outcome. The job is settled as dead: otherwise it would run again and again.
-    this.#emitOutage("settle", result);
+  /** The store refuses this outcome. The job is settled as dead: otherwise it would run again and again. */
+  readonly #onRefused = (lease: HeldLease, outcome: Outcome, error: Error): void => {
+    this.#emitOutage("settle", error);
     if (outcome.to === "dead") {
-      lease.trace?.end("lost", result);
+      lease.trace?.end("lost", error);
       return;
     }
-    lease.thrown = { error: result };
-    const refused = failed(lease, result, { ...failurePolicy(this.#engine, lease), retry: false });
-    this.#engine.settler.add(refused, lease.deadline, (second) => {
-      if (second instanceof Error) lease.trace?.end("lost", second);
-      else publishOutcome(this.#engine, lease, refused, second);
-    });
-  }
+    lease.thrown = { error };
+    const dead = failed(lease, error, { ...failurePolicy(this.#engine, lease), retry: false });
+    settleInBackground(this.#engine, lease, dead, (_lease, _dead, second) => lease.trace?.end("lost", second));
+  };
 
   #emitOutage(doing: string, error: unknown): void {
     this.#engine.events.emit("outage", { doing, error });

@@ -1,0 +1,27 @@
+import type { Outcome } from "../../store.js";
+import type { EngineContext, HeldLease } from "../context.js";
+import { publishOutcome } from "../events/publish.js";
+import type { SettlerResult } from "./settler.js";
+
+/** Called if the store refuses an outcome. One function for all outcomes: a closure per job would cost time. */
+export type OnRefused = (lease: HeldLease, outcome: Outcome, error: Error) => void;
+
+/** Settles an outcome in the background, and publishes it once the store has confirmed it. */
+export function settleInBackground(
+  engine: EngineContext,
+  lease: HeldLease,
+  outcome: Outcome,
+  onRefused: OnRefused,
+): void {
+  engine.settler.add(outcome, lease.deadline, (result) => {
+    if (result instanceof Error) onRefused(lease, outcome, result);
+    else publishOutcome(engine, lease, outcome, result);
+  });
+}
+
+/** The same, and waits for the result. Throws the error of a store that refuses the outcome. */
+export async function settleAndWait(engine: EngineContext, lease: HeldLease, outcome: Outcome): Promise<SettlerResult> {
+  const result = await engine.settler.settle(outcome, lease.deadline);
+  publishOutcome(engine, lease, outcome, result);
+  return result;
+}
