@@ -32,7 +32,7 @@ export function readSchemaName(name: string): string {
   if (!/^[a-z_][a-z0-9_]{0,49}$/.test(name)) {
     throw new InvalidOptionError(
       "schema",
-      `${show(name)} must consist of lower-case letters, digits and _ (at max 50 characters, no digit first)`,
+      `${show(name)} must consist of lower-case letters, digits and _ (at most 50 characters, no digit first)`,
     );
   }
   if (/^(?:pg_|information_schema$)/.test(name)) {
