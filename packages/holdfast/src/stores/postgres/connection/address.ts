@@ -44,7 +44,7 @@ export function readSchemaName(name: string): string {
   return name;
 }
 
-/** Whether the edit distance between two strings is at max `max`. */
+/** Whether the edit distance between two strings is at most `max`. */
 function isNearly(given: string, meant: string, max: number): boolean {
   if (given === "" || meant === "") return given.length + meant.length <= max;
   if (given[0] === meant[0]) return isNearly(given.slice(1), meant.slice(1), max);
