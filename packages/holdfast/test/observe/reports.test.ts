@@ -97,10 +97,10 @@ describe("D-09 an error reporter gets", () => {
     expect(await hf.reapExpiredLeases()).toBe(1);
     await clock.settle();
     expect(recorder.failures.map(({ kind, final, job: { type }, input }) => [kind, final, type, input])).toEqual([
-      ["given-up", true, "lost", { n: 1 }],
-      ["given-up", true, "lost", { n: 2 }],
+      ["dead-lettered", true, "lost", { n: 1 }],
+      ["dead-lettered", true, "lost", { n: 2 }],
       ["no-handler", true, "unknown", {}],
-      ["given-up", true, "lost", { n: 3 }],
+      ["dead-lettered", true, "lost", { n: 3 }],
     ]);
     expect(recorder.failures.map((failure) => failure.job.id).filter((id) => ids.includes(id))).toEqual(ids);
     expect(recorder.failures.at(-1)).toMatchObject({

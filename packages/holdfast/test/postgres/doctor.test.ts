@@ -325,7 +325,7 @@ describe("doctor reports queues", () => {
     await run(`INSERT INTO S.deltas (at, queue, type, state, n, ended)
       SELECT ${longAgo() - 60_000}, 'default', 'mail', 'pending', 1, false FROM generate_series(1, 1500)`);
     expect(await findings("counts")).toMatchObject([
-      { level: "warning", found: expect.stringMatching(/1,500 changes/) },
+      { level: "warning", found: expect.stringMatching(/1,500 counter changes/) },
     ]);
     await store.maintain();
     expect(levels(await findings("counts"))).toEqual(["ok"]);

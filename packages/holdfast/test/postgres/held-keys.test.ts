@@ -74,7 +74,7 @@ describe("a unique key that an open transaction is about to take", () => {
     const hf = await openClient(address, mail);
     const tx = await begin();
     await hf.enqueue(mail, {}, { unique: "welcome", tx });
-    const refusal = { code: "STORE_UNAVAILABLE", message: expect.stringMatching(/unique key "welcome"; try again/) };
+    const refusal = { code: "STORE_UNAVAILABLE", message: expect.stringMatching(/unique key "welcome"; retry/) };
     const alone = hf.enqueue(mail, {}, { unique: "welcome" });
     const among = hf.enqueueMany(mail, [{}, {}], { each: (_, n) => (n === 0 ? { unique: "welcome" } : {}) });
     await expect(alone).rejects.toMatchObject(refusal);

@@ -155,7 +155,7 @@ describe("a schedule of a user whose row is locked", () => {
     await lockAda(sql, scene.users);
     await expect(hf.schedules.runNow("hers")).rejects.toMatchObject({
       code: "STORE_UNAVAILABLE",
-      message: expect.stringMatching(/schedule "hers".*try again/),
+      message: expect.stringMatching(/schedule "hers".*; retry/),
     });
     const running = hf.schedules.runNow("hers");
     await client.query("COMMIT");

@@ -43,10 +43,10 @@ Every error response has the body \`{ "error": { "code", "message", "issues"? } 
 | --- | --- |
 | 400 | The request is malformed, a field is invalid, or the input does not match the schema of the job type. |
 | 401 | The token is missing, invalid, expired or revoked. |
-| 403 | The role lacks permission, the jobs belong to another user, or the request comes from another site. |
+| 403 | The role lacks permission, a token of the role user filters by another user, or the request comes from another site. |
 | 404 | The job, schedule, token, operation or route does not exist. |
 | 405 | The route does not support this method. The \`allow\` header lists those that it does. |
-| 409 | The current state does not allow this: a running job cannot be deleted, a name or unique key is taken, or the limit on queues is reached. |
+| 409 | The current state does not allow this: a running job cannot be deleted, a name or unique key is taken, or the limit on lanes is reached. |
 | 413 | The body is larger than 1 MB (128 KB for routes without an input), or a payload is larger than 256 KB. |
 | 415 | The content type is not \`application/json\`. |
 | 429 | Too many operations, event streams or invalid tokens. The \`retry-after\` header contains the seconds to wait. |

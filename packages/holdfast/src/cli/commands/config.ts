@@ -52,7 +52,7 @@ function writtenAs(value: unknown): string {
 const list = command({
   name: "list",
   summary: "Show all values and their sources.",
-  about: "Passwords in the address of the store are printed as ***.",
+  about: "Passwords in the URL of the store are printed as ***.",
   run({ config, output }) {
     const rows = KEY_NAMES.map((key) => ({ key, value: shownValue(config, key), source: config.sources[key] }));
     output.result({ file: config.file, values: rows }, (writer) => {
@@ -103,7 +103,7 @@ const set = command({
     { line: "config set jobs.concurrency 8", description: "Run up to 8 jobs concurrently." },
     { line: "config set jobs.queues mail,video", description: "Claim from two queues only." },
     { line: "config set retention.dead forever", description: "Keep dead jobs." },
-    { line: "config set store -", description: "Read an address with a password from stdin." },
+    { line: "config set store -", description: "Read a URL with a password from stdin." },
   ],
   async run(context, { args }) {
     const key = readKey(args.key);

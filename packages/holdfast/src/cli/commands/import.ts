@@ -18,7 +18,7 @@ export const importCommand: Command = command({
   arguments: {
     file: { kind: "text", placeholder: "path", complete: "files", description: "JSON file with the options." },
   },
-  flags: { yes: YES, store: STORE_FLAG },
+  flags: { yes: { ...YES, description: "Import. Without it, nothing is changed." }, store: STORE_FLAG },
   async run(context, { flags, args }) {
     const text = await readFile(resolve(context.cwd, args.file), "utf8").catch((error: unknown) => {
       throw new CommandError(`${args.file} cannot be read: ${systemReason(error)}`, { cause: error });

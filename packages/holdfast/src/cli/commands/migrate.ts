@@ -11,11 +11,12 @@ export const migrateCommand: Command = command({
   name: "migrate",
   summary: "Update the database to the current schema.",
   about:
-    "Workers also do this at startup. It is safe to repeat, and safe while workers of the previous version run. With --check nothing is created or changed.",
+    "Workers also do this at startup. It is safe to repeat. On PostgreSQL and DynamoDB, workers of the previous version can keep running; on SQLite, stop them first. With --check nothing is created or changed.",
   flags: {
     print: {
       kind: "switch",
-      description: "Print the migrations instead: repeatable SQL, or a CloudFormation template for DynamoDB.",
+      description:
+        "Print the migrations instead: repeatable SQL for PostgreSQL, or a CloudFormation template for DynamoDB.",
     },
     check: { kind: "switch", description: "List pending migrations only. Exit code 1 if there are any." },
     store: STORE_FLAG,

@@ -226,7 +226,7 @@ const create = command({
     },
     {
       line: "schedules create report report.daily --cron @daily --catch-up all:7",
-      description: "Run daily, and catch up to 7 missed days.",
+      description: "Run daily, and catch up on the last 7 missed days.",
     },
   ],
   async run(context, { flags, args }) {

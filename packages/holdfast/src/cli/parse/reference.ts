@@ -39,11 +39,11 @@ Results go to stdout, everything else to stderr. Control characters in job data 
 
 With \`--json\`, stdout is one JSON document. Long-running commands (\`stats --watch\`, \`dev\`, \`worker\`, \`serve\`) write one
 object per line. The document is described with each command: "the result of \`jobs.list\`" means the response of that call of the
-[HTTP API](http-api.md), with a store as with a server. Its schema is in the OpenAPI document. Times are ISO 8601 in UTC.
+[HTTP API](http-api.md), whether the command uses a store or a server. Its schema is in the OpenAPI document. Times are ISO 8601 in UTC.
 
 A command that fails writes nothing to stdout. The last line of stderr is \`{"error":{"code","message","hint"?}}\`, with
 \`stack\` if \`--verbose\` is set. Exit codes are the same as without \`--json\`. \`doctor\` and \`migrate --check\` print their
-findings also with exit code 1. A long-running command may fail after it has printed results.
+findings even if they exit with code 1. A long-running command may fail after it has printed results.
 
 Within a major version, fields may be added but not removed or changed. This includes the \`code\` of an error. \`message\` and
 \`hint\` are for people and may change.`;

@@ -156,14 +156,14 @@ export function publishStuck(
 function report({ reports }: EngineContext, lease: HeldLease, outcome: Outcome, final: boolean): void {
   const { code } = errorOf(outcome);
   if (reports === null || lease.reported || code === EXPIRED_ERROR.code) return;
-  const kindWithoutError = code === NO_HANDLER ? "no-handler" : "given-up";
+  const kindWithoutError = code === NO_HANDLER ? "no-handler" : "dead-lettered";
   const kind = lease.thrown === null ? kindWithoutError : "attempt";
   reports.report(lease.job, { kind, error: failureOf(lease, outcome), final, worker: lease.worker });
 }
 
 /** Maintenance only has the job's id and type; the report needs the whole record. */
 function reportReaped({ reports, store }: EngineContext, { id }: ReapedJob, error: ErrorEvent): void {
-  const failure = { kind: "given-up", error: errorWithoutStack(error), final: true, worker: null } as const;
+  const failure = { kind: "dead-lettered", error: errorWithoutStack(error), final: true, worker: null } as const;
   reports?.reportStored(() => store.get(id), failure);
 }
 

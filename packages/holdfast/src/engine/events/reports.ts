@@ -23,10 +23,10 @@ export interface ErrorReporter {
 export interface JobFailure {
   /**
    * `attempt`: a handler threw or timed out, or its input is invalid; `stuck`: a handler ignored its abort signal and was
-   * abandoned; `no-handler`: no worker has a handler for the type; `given-up`: crashed or stopped workers used up the attempts, or
-   * the store refused the outcome.
+   * abandoned; `no-handler`: no worker has a handler for the type; `dead-lettered`: crashed or stopped workers used up the
+   * attempts, or the store refused the outcome.
    */
-  kind: "attempt" | "stuck" | "no-handler" | "given-up";
+  kind: "attempt" | "stuck" | "no-handler" | "dead-lettered";
   /** The thrown value itself, with its stack, cause and fields. Not always an `Error`. */
   error: unknown;
   job: FailedJob;

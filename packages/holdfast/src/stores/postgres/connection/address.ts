@@ -32,7 +32,7 @@ export function readSchemaName(name: string): string {
   if (!/^[a-z_][a-z0-9_]{0,49}$/.test(name)) {
     throw new InvalidOptionError(
       "schema",
-      `${show(name)} must consist of lower-case letters, digits and _ (at max 50 characters, no digit first)`,
+      `${show(name)} must consist of lower-case letters, digits and _ (at most 50 characters, no digit first)`,
     );
   }
   if (/^(?:pg_|information_schema$)/.test(name)) {
@@ -44,7 +44,7 @@ export function readSchemaName(name: string): string {
   return name;
 }
 
-/** Whether the edit distance between two strings is at max `max`. */
+/** Whether the edit distance between two strings is at most `max`. */
 function isNearly(given: string, meant: string, max: number): boolean {
   if (given === "" || meant === "") return given.length + meant.length <= max;
   if (given[0] === meant[0]) return isNearly(given.slice(1), meant.slice(1), max);

@@ -37,6 +37,7 @@ const KEYS = placeholderOf("key");
 const WAIT = `$${BATCH.length + 1}`;
 const HOLDER = `$${BATCH.length + 2}`;
 
+// CREATE OR REPLACE FUNCTION cannot change the names and types of the columns that a function returns.
 const FUNCTIONS = {
   plain: { name: "add_jobs", parameters: [...BATCH, "integer"] },
   keyed: { name: "add_keyed_jobs", parameters: [...BATCH, "integer"] },
