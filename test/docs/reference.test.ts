@@ -124,7 +124,7 @@ describe("docs/reference/api.md agrees with the code on", () => {
   it("transitions", () => {
     const listed = tableAfter(reference, "Transitions").map(([from = "", to = ""]) => [
       from.replaceAll("`", ""),
-      to.startsWith("nothing") ? [] : [...to.matchAll(/`(\w+)`/g)].map(([, state]) => state),
+      to.startsWith("none") ? [] : [...to.matchAll(/`(\w+)`/g)].map(([, state]) => state),
     ]);
     expect(Object.fromEntries(listed)).toEqual(TRANSITIONS);
   });
