@@ -255,7 +255,7 @@ describe("migrate", () => {
     expect((await migratedShape(opened)).indexes).toEqual(whole.indexes);
     const { jobs } = await store.list({ user: "ada" }, { limit: 10, cursor: null });
     expect(jobs.map((job) => job.id)).toEqual([id]);
-  });
+  }, 90_000);
 
   it("rejects a table with another key", async () => {
     const { store, client, table } = open();
