@@ -1,19 +1,11 @@
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, realpathSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { InvalidConfigError, readConfig, type Config, type ConfigPlace } from "#src/config/index.js";
-import { afterAll } from "vitest";
 
-// Per file, not per test, because concurrent tests share it.
-const made: string[] = [];
-afterAll(() => {
-  for (const path of made) rmSync(path, { recursive: true, force: true });
-});
-
-/** A temporary folder with these files. It is deleted after the tests. */
+/** A temporary folder with these files. It is deleted at the end of the run. */
 export function folder(files: Readonly<Record<string, string>> = {}): string {
   const path = realpathSync(mkdtempSync(join(tmpdir(), "holdfast-config-")));
-  made.push(path);
   for (const [name, text] of Object.entries(files)) {
     mkdirSync(dirname(join(path, name)), { recursive: true });
     writeFileSync(join(path, name), text);
