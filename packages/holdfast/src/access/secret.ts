@@ -5,7 +5,7 @@
 const SHOWN: ReadonlySet<string> = new Set(
   (
     "host hostaddr port user dbname database server schema ssl sslmode sslrootcert application_name " +
-    "connect_timeout statement_timeout region endpoint shards marginms slack requests answerms"
+    "connect_timeout statement_timeout region endpoint shards marginms slack requests requesttimeoutms"
   ).split(" "),
 );
 /** Characters allowed in their values. A value with any other character, such as `@` or an escape, may be part of a password. */

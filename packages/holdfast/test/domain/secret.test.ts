@@ -51,7 +51,7 @@ describe("a store URL", () => {
     "postgres://ada@db/shop",
     "sqlite:/home/ada@work/a:b@c.db",
     "sqlite::memory:",
-    "dynamodb://jobs?region=eu-central-1&shards=8",
+    "dynamodb://jobs?region=eu-central-1&shards=8&marginMs=500&slack=0.5&requests=8&requestTimeoutMs=2000",
     "dynamodb://jobs?endpoint=http://localhost:8000",
     "postgres:///shop?host=/var/run/postgresql&schema=jobs",
     "jobs.db",

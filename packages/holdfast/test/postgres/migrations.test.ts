@@ -8,6 +8,7 @@ import { MIGRATIONS } from "#src/stores/postgres/schema/migrations.js";
 import type { Migration, SchemaSettings } from "#src/stores/postgres/schema/schema.js";
 import { claimOne, finish, insertAll, key, newJob } from "#src/testing/exercise-store/builders.js";
 import { newRole } from "./roles.js";
+import { addSchedule } from "#src/testing/exercise-store/schedule-builders.js";
 import { postgresServer } from "./server.js";
 
 const server = postgresServer();
@@ -198,11 +199,11 @@ describe("a forgotten open transaction", () => {
 });
 
 describe("migration 7", () => {
-  it("renames the scope ever, and keeps the old view", async () => {
+  it("keeps the old view, its dependents and its readers", async () => {
     const { schema, address, settings, db } = scene();
     const role = await newRole(server, "reader");
     await migrate(db, settings, { migrations: MIGRATIONS.slice(0, 6) });
-    await server.query(`GRANT USAGE ON SCHEMA ${schema} TO ${role}; GRANT SELECT ON ${schema}.jobs TO ${role};
+    await server.query(`GRANT USAGE ON SCHEMA ${schema} TO ${role}; GRANT SELECT ON ${schema}.jobs TO ${role} WITH GRANT OPTION;
       CREATE VIEW ${schema}.dead AS SELECT id FROM ${schema}.jobs WHERE status = 'dead'`);
     const store = postgres(address);
     onTestFinished(() => store.close());
@@ -210,18 +211,17 @@ describe("migration 7", () => {
     const jobs = scopes.map((scope) => newJob({ unique: key(scope, { scope }) }));
     await insertAll(store, jobs);
     await finish(store, await claimOne(store), "dead");
-    // As the previous version stored them.
-    await server.query(`UPDATE ${schema}.keys SET scope = 'ever' WHERE scope = 'forever';
-      UPDATE ${schema}.live SET key_scope = 'ever' WHERE key_scope = 'forever'; UPDATE ${schema}.archive SET key_scope = 'ever'`);
+    // As the previous version stores and reads it.
+    const stored = await server.query(
+      `SELECT scope FROM ${schema}.keys UNION SELECT key_scope FROM ${schema}.live ORDER BY 1`,
+    );
+    expect(stored.rows).toEqual([{ scope: "ever" }, { scope: "live" }]);
     await migrate(db, settings);
 
-    const stored = await server.query(`SELECT scope FROM ${schema}.keys UNION SELECT key_scope FROM ${schema}.live
-      UNION SELECT key_scope FROM ${schema}.archive ORDER BY 1`);
-    expect(stored.rows).toEqual([{ scope: "forever" }, { scope: "live" }]);
     await store.remove([jobs[2]?.id ?? ""]);
     expect((await server.query(`SELECT id FROM ${schema}.dead`)).rows).toEqual([{ id: jobs[0]?.id }]);
     for (const view of ["jobs", "job_records"]) {
-      const { rows } = await server.query("SELECT has_table_privilege($1, $2, 'SELECT') AS may", [
+      const { rows } = await server.query("SELECT has_table_privilege($1, $2, 'SELECT WITH GRANT OPTION') AS may", [
         role,
         `${schema}.${view}`,
       ]);
@@ -245,15 +245,25 @@ describe("migration 7", () => {
   });
 });
 
-it("the reason of a manual run is renamed", async () => {
+it("fails if the schema has a table job_records", async () => {
   const { schema, settings, db } = scene();
   await migrate(db, settings, { migrations: MIGRATIONS.slice(0, 6) });
+  await server.query(`CREATE TABLE ${schema}.job_records (id integer)`);
+  await expect(migrate(db, settings)).rejects.toThrow(/job_records.*already exists/);
+  expect(await versionsIn(schema)).toEqual(ALL.slice(0, 6));
+});
+
+it("reads the slot reason of manual runs of earlier versions", async () => {
+  const { schema, address } = scene();
+  const store = postgres(address);
+  onTestFinished(() => store.close());
+  await store.migrate();
+  const { name } = await addSchedule(store, { nextRunAt: 1_000 });
   await server.query(
-    `INSERT INTO ${schema}.slots (schedule, fired, slot, reason, at) VALUES ('s', true, 1, 'by hand', 1), ('s', true, 2, 'late', 2)`,
+    `INSERT INTO ${schema}.slots (schedule, fired, slot, reason, at) VALUES ($1, true, 1, 'by hand', 1), ($1, true, 2, 'late', 2)`,
+    [name],
   );
-  await migrate(db, settings);
-  const { rows } = await server.query(`SELECT reason FROM ${schema}.slots ORDER BY slot`);
-  expect(rows).toEqual([{ reason: "manual" }, { reason: "late" }]);
+  expect((await store.getSchedule(name))?.slots.map(({ reason }) => reason)).toEqual(["late", "manual"]);
 });
 
 describe("undoMigrations", () => {

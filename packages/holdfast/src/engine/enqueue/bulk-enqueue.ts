@@ -145,13 +145,15 @@ export class BulkEnqueue<Input> {
   /** Passes the results of a batch on, in order. */
   async #deliverResults(written: WrittenBatch): Promise<void> {
     const inserted = written.inserted.includes("busy") ? await this.#retryBusy(written) : written.inserted;
+    // A local variable, so that the callback has no `this`.
+    const onResult = this.#onResult;
     let next = 0;
     for (const item of written.batch) {
       const result: EnqueueManyResult =
         "error" in item
           ? { id: null, error: item.error }
           : this.#resultOf(item.job, inserted[next++] as InsertResult | Error | undefined);
-      const returned = this.#onResult(result, item.index);
+      const returned = onResult(result, item.index);
       // Most callbacks are synchronous, and awaiting them would cost a microtask for each job.
       if (isThenable(returned)) await returned;
     }

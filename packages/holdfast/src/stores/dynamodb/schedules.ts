@@ -53,6 +53,7 @@ import {
   type Key,
 } from "./jobs/item-keys.js";
 import type { Table, TransactItem } from "./connection/table.js";
+import { readReason } from "../stored-values.js";
 
 interface Parts {
   config: SharedConfig;
@@ -459,10 +460,9 @@ function dueFields(
   };
 }
 
-/** Earlier builds stored another reason for manual runs. */
 function readSlot(item: Item): StoredSlot {
   const slot = JSON.parse(stringOf(item, "slot") ?? "null") as Omit<StoredSlot, "reason"> & { reason: string | null };
-  return { ...slot, reason: (slot.reason === "by hand" ? "manual" : slot.reason) as SlotReason | null };
+  return { ...slot, reason: readReason(slot.reason) };
 }
 
 function createdAt(item: Item | null): number | null {

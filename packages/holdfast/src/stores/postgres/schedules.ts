@@ -18,6 +18,7 @@ import type { InsertRunner } from "./jobs/insert-direct.js";
 import type { InsertOperations } from "./jobs/insert.js";
 import { Conditions, NOW, ofUser, rowsOf, type Sql } from "./connection/sql.js";
 import { columnPositions } from "../column-positions.js";
+import { readReason } from "../stored-values.js";
 
 export interface ScheduleOperations {
   put(runner: Runner, schedule: ScheduleRecord, version: string | null, now: number | null): Promise<PutResult>;
@@ -227,7 +228,8 @@ export function scheduleOperations(sql: Sql, { insertInside }: InsertOperations)
       const [found] = await runner.run(byName, [name]);
       if (found === undefined) return null;
       const slots = (await runner.run(slotsOf, [name])).map(
-        ([slot, through, job, reason, at]) => ({ slot, through, job, reason, at }) as StoredSlot,
+        ([slot, through, job, reason, at]) =>
+          ({ slot, through, job, reason: readReason(reason as string | null), at }) as StoredSlot,
       );
       return readRow(found, slots);
     },

@@ -197,12 +197,6 @@ INSERT INTO holdfast_paused SELECT DISTINCT queue FROM holdfast_lanes WHERE paus
 CREATE TABLE holdfast_settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 INSERT INTO holdfast_settings VALUES ('cursorKey', lower(hex(randomblob(32))));
 `,
-  `
--- Renamed values: the key scope 'ever' is now 'forever', and the slot reason of manual runs is now 'manual'.
-UPDATE holdfast_keys SET scope = 'forever' WHERE scope = 'ever';
-UPDATE holdfast_jobs SET key_scope = 'forever' WHERE key_scope = 'ever';
-UPDATE holdfast_slots SET reason = 'manual' WHERE reason = 'by hand';
-`,
 ];
 
 /** Applies pending migrations in one transaction, under the write lock: any number of processes may start together. */

@@ -17,6 +17,7 @@ import type {
   StoredSchedule,
 } from "../../store.js";
 import { readTagText, tagText } from "./jobs/insert.js";
+import { readReason } from "../stored-values.js";
 
 interface ScheduleRow {
   name: string;
@@ -46,6 +47,8 @@ interface ScheduleRow {
   created_at: number;
   updated_at: number;
 }
+
+type SlotRow = Omit<StoredSlot, "reason"> & { reason: string | null };
 
 export interface ScheduleOperations {
   put(schedule: ScheduleRecord, version: string | null, now: number): PutResult;
@@ -165,7 +168,12 @@ export function scheduleOperations(
     },
     get(name) {
       const row = byName.get(name) as ScheduleRow | undefined;
-      return row === undefined ? null : readRow(row, slotsOf.all(name) as StoredSlot[]);
+      return row === undefined
+        ? null
+        : readRow(
+            row,
+            (slotsOf.all(name) as SlotRow[]).map((slot) => ({ ...slot, reason: readReason(slot.reason) })),
+          );
     },
     list(filter, { limit, cursor }) {
       const terms: string[] = [];

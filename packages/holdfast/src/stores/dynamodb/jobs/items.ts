@@ -25,6 +25,7 @@ import {
   sortableTime,
   uniqueKey,
 } from "./item-keys.js";
+import { readScope, storedScope, type StoredScope } from "../../stored-values.js";
 
 /**
  * The attributes of a job's item. Its key never changes. `lane` and `due` are its position in the live index, `list`
@@ -71,7 +72,7 @@ export function draftFields({ job, listed, now, shard, inputKey }: Draft): Field
     expires_at: job.expiresAt,
     updated_at: now,
     unique: job.unique?.key ?? null,
-    scope: job.unique?.scope ?? null,
+    scope: job.unique === null ? null : storedScope(job.unique.scope),
     tags: job.tags.length === 0 ? null : stringList(job.tags),
     schedule: job.schedule?.name ?? null,
     slot: job.schedule?.slot ?? null,
@@ -125,7 +126,7 @@ export function keyItemOf(
     ...uniqueKey(key),
     job: id,
     listed,
-    scope,
+    scope: storedScope(scope),
     until,
     // DynamoDB deletes it some time after that.
     ttl: until === null ? null : ttlSeconds(until),
@@ -143,10 +144,10 @@ export function isDeleted(item: Item, now: number): boolean {
   return item["dropped"] !== undefined || (ttl !== null && ttl * 1_000 <= now);
 }
 
-/** The scope of a job's unique key. Earlier builds stored `ever` for `forever`. */
+/** The scope of a job's unique key. */
 export function scopeOf(item: Item): UniqueKey["scope"] | null {
-  const stored = stringOf(item, "scope");
-  return stored === "ever" ? "forever" : (stored as UniqueKey["scope"] | null);
+  const stored = stringOf(item, "scope") as StoredScope | null;
+  return stored === null ? null : readScope(stored);
 }
 
 export interface JobItem {

@@ -2,6 +2,7 @@ import { LIMITS } from "../../../defaults.js";
 import { jsonBytes } from "../../../job/json.js";
 import type { NewJob } from "../../../store.js";
 import { NOW, once, orNull, rowsOf, textArray, type Sql } from "../connection/sql.js";
+import { storedScope } from "../../stored-values.js";
 
 /** The SQL of inserts, for the store and for the SQL functions. */
 export interface InsertTexts {
@@ -60,7 +61,7 @@ END $function$;`;
 export function staleKeys(s: string, keys: string): string {
   return `stale AS MATERIALIZED (
     SELECT k.key, k.job, k.until FROM ${s}.keys k WHERE k.key = ANY (ARRAY(${keys})) AND (k.until <= (SELECT now FROM t)
-      OR (k.scope <> 'forever' AND (SELECT 1 FROM ${s}.live l WHERE l.id = k.job) IS NULL
+      OR (k.scope <> 'ever' AND (SELECT 1 FROM ${s}.live l WHERE l.id = k.job) IS NULL
         AND (SELECT 1 FROM ${s}.archive a WHERE a.id = k.job) IS NULL)))`;
 }
 
@@ -194,7 +195,7 @@ export function columnsOf(jobs: readonly NewJob[], now: number | null): unknown[
     orNull(jobs, (job) => job.schedule?.name ?? null),
     orNull(jobs, (job) => job.schedule?.slot ?? null),
     orNull(jobs, (job) => job.unique?.key ?? null),
-    orNull(jobs, (job) => job.unique?.scope ?? null),
+    orNull(jobs, (job) => (job.unique === null ? null : storedScope(job.unique.scope))),
     once(jobs, (job) => job.unique?.periodMs ?? 0),
     orNull(jobs, (job) => job.trace),
   ];

@@ -82,8 +82,8 @@ BEGIN
     ${refuse("delay and period must be between 0 and ten years")}
   ELSIF ${LAST_INSTANT_MS - LIMITS.durationMs} < ANY (${$("runAt")}) AND 0 < ANY (${$("delayMs")}) THEN
     ${refuse("run_at plus delay must be in the range of a JavaScript Date")}
-  ELSIF NOT ${given($("scope"))} <@ ARRAY['waiting', 'live', 'period', 'forever'] THEN
-    ${refuse("the scope of a unique key must be waiting, live, period or forever")}
+  ELSIF NOT ${given($("scope"))} <@ ARRAY['waiting', 'live', 'period', 'ever'] THEN
+    ${refuse("the scope of a unique key must be waiting, live, period or ever")}
   ELSIF pg_catalog.cardinality(${given($("schedule"))}) > 0 OR pg_catalog.cardinality(${given($("slot"))}) > 0 THEN
     ${refuse("only the role work may enqueue jobs of schedules")}
   END IF;

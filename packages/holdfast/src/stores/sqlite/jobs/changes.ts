@@ -5,6 +5,7 @@ import type { Counts } from "./counts.js";
 import type { History } from "./history.js";
 import { readTagText } from "./insert.js";
 import { isKeyHeld, type Keys } from "./unique-keys.js";
+import type { StoredScope } from "../../stored-values.js";
 
 export interface JobRow {
   seq: number;
@@ -15,7 +16,7 @@ export interface JobRow {
   priority: number;
   user: string | null;
   key: string | null;
-  key_scope: UniqueKey["scope"] | null;
+  key_scope: StoredScope | null;
   tags: string | null;
   cancel_at: number | null;
 }
@@ -106,7 +107,7 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
     deleteInput.run(row.seq);
     history.remove(row.seq);
     for (const tag of readTagText(row.tags)) deleteTag.run(tag, row.seq);
-    const keepsKeyRow = row.key_scope === "forever" || row.key_scope === "period";
+    const keepsKeyRow = row.key_scope === "ever" || row.key_scope === "period";
     if (row.key !== null && (freeKey || !keepsKeyRow)) keys.free(row.key, row.id);
     counts.recordStateChange(row.queue, row.type, row.state, null);
   }

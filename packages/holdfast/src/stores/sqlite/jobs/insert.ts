@@ -5,6 +5,7 @@ import type { InsertResult, NewJob, UniqueKey } from "../../../store.js";
 import type { Counts } from "./counts.js";
 import { isKeyHeld, type Keys } from "./unique-keys.js";
 import { NEXT_SEQ } from "./sequence.js";
+import { storedScope } from "../../stored-values.js";
 
 /** insert: new rows, duplicates by id, and the three ways to handle a unique key that is held. */
 export function insertOperation(
@@ -42,7 +43,7 @@ export function insertOperation(
       const holder = keys.holder(unique.key);
       if (holder !== undefined && isKeyHeld(holder, now)) return conflict(job, unique, holder.job, now);
     }
-    const [key, scope] = unique === null ? [null, null] : [unique.key, unique.scope];
+    const [key, scope] = unique === null ? [null, null] : [unique.key, storedScope(unique.scope)];
     const values = [job.id, ...requestedValues(job, now), now, now, key, scope, tagText(job.tags)];
     const { mustExceed } = counts.sequence;
     const added = mustExceed === null ? insertRow.run(...values) : insertWithSeq.run(mustExceed, mustExceed, ...values);
@@ -76,7 +77,7 @@ export function insertOperation(
         }
       | undefined;
     if (row === undefined || !isWaiting(row.state)) return false;
-    rewriteRow.run(...requestedValues(job, now), now, unique.scope, tagText(job.tags), row.seq);
+    rewriteRow.run(...requestedValues(job, now), now, storedScope(unique.scope), tagText(job.tags), row.seq);
     if (isLarge(job)) insertInput.run(row.seq, job.input);
     else deleteInput.run(row.seq);
     for (const tag of readTagText(row.tags)) deleteTag.run(tag, row.seq);
@@ -119,7 +120,7 @@ function isLarge(job: NewJob): boolean {
 
 function keyRecord(unique: UniqueKey, fence: number, now: number): Parameters<Keys["acquire"]>[2] {
   const until = unique.scope === "period" ? now + unique.periodMs : null;
-  return { scope: unique.scope, until, acquiredAtFence: fence };
+  return { scope: storedScope(unique.scope), until, acquiredAtFence: fence };
 }
 
 export function tagText(tags: readonly string[]): string | null {

@@ -1,11 +1,11 @@
 import type { Database } from "better-sqlite3";
 import { isFinished, isWaiting, type State } from "../../../job/state.js";
-import type { UniqueKey } from "../../../store.js";
+import type { StoredScope } from "../../stored-values.js";
 
 /** The job that holds a key. Its state is null if the job was deleted. */
 export interface KeyHolder {
   job: string;
-  scope: UniqueKey["scope"];
+  scope: StoredScope;
   until: number | null;
   acquiredAtFence: number;
   state: State | null;
@@ -24,7 +24,7 @@ export interface Keys {
 /** Whether the key is still held, by the scope of the job that holds it. */
 export function isKeyHeld(holder: KeyHolder, now: number): boolean {
   switch (holder.scope) {
-    case "forever":
+    case "ever":
       return true;
     case "period":
       return holder.state !== null && holder.until !== null && holder.until > now;

@@ -1,0 +1,20 @@
+import type { SlotReason, UniqueKey } from "../store.js";
+
+/**
+ * The scope of a unique key as stores store it. `forever` is stored as `ever`, as the first builds did, so that processes of
+ * different versions can share a store during a deployment.
+ */
+export type StoredScope = Exclude<UniqueKey["scope"], "forever"> | "ever";
+
+export function storedScope(scope: UniqueKey["scope"]): StoredScope {
+  return scope === "forever" ? "ever" : scope;
+}
+
+export function readScope(stored: StoredScope): UniqueKey["scope"] {
+  return stored === "ever" ? "forever" : stored;
+}
+
+/** The reason of a slot. The first builds stored `by hand` for `manual`. */
+export function readReason(stored: string | null): SlotReason | null {
+  return (stored === "by hand" ? "manual" : stored) as SlotReason | null;
+}
