@@ -1,6 +1,6 @@
 import type { Database } from "better-sqlite3";
 import { isFinished, isLeased, isWaiting, type State } from "../../../job/state.js";
-import type { CancelResult, RemoveResult, RetryResult, ChangeScope, UniqueKey } from "../../../store.js";
+import type { CancelResult, RemoveResult, RetryResult, ChangeScope } from "../../../store.js";
 import type { Counts } from "./counts.js";
 import type { History } from "./history.js";
 import { readTagText } from "./insert.js";
