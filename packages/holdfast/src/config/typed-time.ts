@@ -12,8 +12,8 @@ const LOOKS_LIKE_A_DATE = /^\d{4}-\d\d-\d\d(?:$|[T ])/;
 /** Descriptions that complete "is not …". */
 export const TIME_DESCRIPTIONS: Readonly<Record<TypedTime, string>> = {
   instant: "an ISO time such as 2026-01-31T08:00:00Z",
-  past: "an ISO time, or how long ago, such as 7d",
-  future: "an ISO time, or how long from now, such as 2h",
+  past: "an ISO time such as 2026-01-31T08:00:00Z, or an age such as 7d",
+  future: "an ISO time such as 2026-01-31T08:00:00Z, or a duration from now such as 2h",
 };
 
 /** Parses a time from the command line to milliseconds since 1970. Throws `InvalidOptionError`. */

@@ -14,7 +14,7 @@ export function readScope(stored: StoredScope): UniqueKey["scope"] {
   return stored === "ever" ? "forever" : stored;
 }
 
-/** The reason of a slot. The first builds stored `by hand` for `manual`. */
+/** The reason of a slot. The first builds stored "by hand" for `manual`. */
 export function readReason(stored: string | null): SlotReason | null {
   return (stored === "by hand" ? "manual" : stored) as SlotReason | null;
 }

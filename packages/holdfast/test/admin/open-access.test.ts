@@ -2,6 +2,7 @@ import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
 import { networkInterfaces } from "node:os";
 import { nodeListener } from "holdfast/admin";
+import { fakeClock } from "holdfast/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { engineOf } from "#src/engine/client/holdfast.js";
 import { until } from "#src/testing/exercise-store/until.js";
@@ -29,6 +30,14 @@ describe.each(STORES)("open mode on %s", (_name, store) => {
     await hf.tokens.revoke(id);
     expect(await status()).toBe(401);
     expect(await status({ token })).toBe(401);
+  });
+
+  it("requires tokens although the only one has expired", async () => {
+    const clock = fakeClock();
+    const { hf, send } = await adminScene(store(), { auth: "open" }, { clock });
+    await hf.tokens.create({ name: "first", role: "viewer", expiresIn: "1h" });
+    await clock.advance("2h");
+    expect((await send("/api/admin/jobs")).status).toBe(401);
   });
 
   it("reads the tokens at most once per second", async () => {

@@ -105,7 +105,7 @@ describe.each(storesOf(server))("the audit log on %s", (_name, address) => {
     const refused = await ws.run("audit", "--after", "yesterday");
     expect(refused).toMatchObject({ code: 2, stdout: "" });
     expect(refused.stderr).toMatch(
-      /^error: --after: "yesterday" is not an ISO time, or how long ago, such as 7d\nhint: .+\n$/,
+      /^error: --after: "yesterday" is not an ISO time such as 2026-01-31T08:00:00Z, or an age such as 7d\nhint: .+\n$/,
     );
   });
 });

@@ -243,9 +243,18 @@ describe.each(storesOf(server))("holdfast on %s", (_name, address) => {
       [["jobs", "list", "--limit", "1000"], /--limit/],
       [["jobs", "retry"], /no jobs selected/],
       [["jobs", "purge", "--before", "2026-1-1", "--yes"], /--before: "2026-1-1" is not an ISO time, or how long ago/],
-      [["jobs", "purge-completed"], /--before is required: an ISO time, or how long ago, such as 7d\n/],
-      [["jobs", "purge-completed", "--before"], /--before needs a value: an ISO time, or how long ago, such as 7d\n/],
-      [["jobs", "purge-completed", "--before", "7"], /--before: "7" is not an ISO time, or how long ago, such as 7d\n/],
+      [
+        ["jobs", "purge-completed"],
+        /--before is required: an ISO time such as 2026-01-31T08:00:00Z, or an age such as 7d\n/,
+      ],
+      [
+        ["jobs", "purge-completed", "--before"],
+        /--before needs a value: an ISO time such as 2026-01-31T08:00:00Z, or an age such as 7d\n/,
+      ],
+      [
+        ["jobs", "purge-completed", "--before", "7"],
+        /--before: "7" is not an ISO time such as 2026-01-31T08:00:00Z, or an age such as 7d\n/,
+      ],
       [
         ["schedules", "create", "a", "mail", "--every", "1h", "--end", "7"],
         /--end: "7" is not an ISO time, or how long/,
@@ -255,12 +264,12 @@ describe.each(storesOf(server))("holdfast on %s", (_name, address) => {
       [["jobs", "remove", "x", "--yes"], /: holdfast jobs: unknown command "remove"; did you mean delete\?\n/],
       [
         ["jobs", "list", "--after", "yesterday"],
-        /--after: "yesterday" is not an ISO time, or how long ago, such as 7d/,
+        /--after: "yesterday" is not an ISO time such as 2026-01-31T08:00:00Z, or an age such as 7d/,
       ],
       [["enqueue", "mail", "{}", "--at", "in 5"], /--at: "in 5" is not an ISO time such as 2026-01-31T08:00:00Z\n/],
       [
         ["enqueue", "mail", "{}", "--expires", "5"],
-        /--expires: "5" is not an ISO time, or how long from now, such as 2h/,
+        /--expires: "5" is not an ISO time such as 2026-01-31T08:00:00Z, or a duration from now such as 2h/,
       ],
       [
         ["enqueue", "mail", "{}", "--at", "2027-02-30T00:00:00Z"],

@@ -83,7 +83,7 @@ describe("a job type", () => {
     const ws = await workspace(onSqlite);
     const made = await ws.run("enqueue", "mail", '{"to":"ada"}');
     expect(made.stderr).toBe(
-      "warning: no jobs module is configured, so the job uses the default queue, priority, attempts. " +
+      "warning: no jobs module is configured, so the input is not checked, and the job gets the default queue, priority and attempts. " +
         "Use --module jobs.ts, or run: holdfast config set jobs.module jobs.ts\n",
     );
     expect(await ws.hf.get(made.stdout.trim())).toMatchObject({ maxAttempts: 4 });
@@ -92,7 +92,7 @@ describe("a job type", () => {
     expect(await ws.hf.get(known.stdout.trim())).toMatchObject({ maxAttempts: 1 });
     const misspelt = await ws.run("enqueue", "mial", "--module", "jobs.ts", "--queue", "q");
     expect(misspelt.stderr).toBe(
-      "warning: jobs.ts does not define mial, so the job uses the default priority, attempts; did you mean mail?\n",
+      "warning: jobs.ts does not define mial, so the input is not checked, and the job gets the default priority and attempts; did you mean mail?\n",
     );
     const remote = await ws.run("enqueue", "mail", "--module", "jobs.ts", "--url", "http://127.0.0.1:1");
     expect(remote).toMatchObject({ code: 2, stdout: "" });

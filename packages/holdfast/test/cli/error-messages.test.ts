@@ -234,7 +234,8 @@ describe("a server", () => {
       const { code } = await holdfastCommand(["stats", "--url", given], { cwd, env: { HOLDFAST_TOKEN: token } });
       expect({ given, code }).toEqual({ given, code: 0 });
     }
-    const hint = "hint: set HOLDFAST_TOKEN; to create a token, run: holdfast tokens create\n";
+    const hint =
+      "hint: set HOLDFAST_TOKEN to a valid token; to create one, run on the store, without --url: holdfast tokens create <name> --role <role>\n";
     const wrong = await holdfastCommand(["stats", "--url", url, "--token", "nonsense"], { cwd });
     expect(wrong).toMatchObject({
       code: 1,

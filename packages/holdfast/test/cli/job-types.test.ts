@@ -38,7 +38,7 @@ describe.each(storesOf(server))("with a jobs module on %s", (_name, address) => 
     expect((await run("schedules", "update", "s", "--input", '{"n":"two"}')).code).toBe(2);
     const misspelt = await run("schedules", "create", "t", "cuont", "--every", "1h");
     expect(misspelt.stderr).toContain(
-      "strict.mjs does not define cuont, so the schedule uses the default queue, priority, attempts; did you mean count?",
+      "strict.mjs does not define cuont, so the input is not checked, and the schedule gets the default queue, priority and attempts; did you mean count?",
     );
   });
 

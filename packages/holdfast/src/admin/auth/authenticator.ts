@@ -49,9 +49,14 @@ export class Authenticator {
   async authorize(request: Request, route: Pick<RouteLine, "role" | "ofUser">): Promise<Caller> {
     const caller = await this.#authenticate(request);
     if (caller === null) {
-      throw new ApiError(401, "UNAUTHENTICATED", "missing or invalid bearer token; send authorization: Bearer hf_…", {
-        headers: { "www-authenticate": "Bearer" },
-      });
+      throw new ApiError(
+        401,
+        "UNAUTHENTICATED",
+        "missing, invalid, expired or revoked bearer token; send authorization: Bearer hf_…",
+        {
+          headers: { "www-authenticate": "Bearer" },
+        },
+      );
     }
     if (isAuthorized(caller.identity, route)) return caller;
     const { role } = caller.identity;
@@ -114,7 +119,7 @@ export class Authenticator {
    * revoked.
    */
   async #requiresToken(): Promise<boolean> {
-    if (this.#allowsAnonymous && (await this.#tokens.hasValidToken())) this.#allowsAnonymous = false;
+    if (this.#allowsAnonymous && (await this.#tokens.hasToken())) this.#allowsAnonymous = false;
     return typeof this.#options.auth !== "function" && !this.#allowsAnonymous;
   }
 

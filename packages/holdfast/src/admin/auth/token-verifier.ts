@@ -25,8 +25,8 @@ export class TokenVerifier {
     this.#allTokens = cached(() => readKnownTokens(engineOf(hf)), CACHE_MS);
   }
 
-  /** Whether a valid token exists. Up to a second old. */
-  async hasValidToken(): Promise<boolean> {
+  /** Whether a token exists. An expired one counts: its end must not turn authentication off. Up to a second old. */
+  async hasToken(): Promise<boolean> {
     return (await this.#allTokens()).any;
   }
 

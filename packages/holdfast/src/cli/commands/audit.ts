@@ -29,7 +29,7 @@ export const auditCommand: Command = command({
     ...CONNECTION_FLAGS,
   },
   examples: [
-    { line: "audit --after 1d --action jobs.remove", description: "Who deleted jobs in the last 24 hours?" },
+    { line: "audit --after 1d --action jobs.remove", description: "Who deleted single jobs in the last 24 hours?" },
     { line: "audit --before 2026-06-01T00:00:00Z --json", description: "Entries before June, for a script." },
   ],
   run(context, { flags }) {

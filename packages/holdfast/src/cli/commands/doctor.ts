@@ -104,7 +104,7 @@ function checkTypes({ types }: StatsResult, known: readonly string[] | null): Fi
       check: "unknown types",
       level: "warning",
       found: `${jobs(total)} waiting, of ${kinds} that no live worker handles: ${names.join(", ")}${more}.`,
-      advice: "Start a worker that handles it. If it is a typo, run: holdfast jobs cancel --type <type>",
+      advice: "Start a worker that handles them. If a name is a typo, run: holdfast jobs cancel --type <type>",
     },
   ];
 }

@@ -15,7 +15,7 @@ const NAME = { kind: "text", description: "Name of the schedule." } as const sat
 
 const TIMING = {
   cron: { kind: "text", description: 'Cron pattern, e.g. "0 8 * * MON-FRI".' },
-  timezone: { kind: "text", description: "Time zone of the pattern, e.g. Europe/Berlin. Default: UTC." },
+  timezone: { kind: "text", description: "Time zone of the pattern, e.g. Europe/Berlin. New schedules: UTC." },
   every: { kind: "duration", description: "Interval instead of a pattern, e.g. 15m." },
   start: {
     kind: "text",
@@ -42,7 +42,7 @@ const SETTINGS = {
     description: "Maximum number of attempts of each job.",
   },
   user: { kind: "text", description: "User that the jobs belong to." },
-  tag: { kind: "text", repeated: true, description: "Tag of the jobs. Given tags replace all existing ones." },
+  tag: { kind: "text", repeated: true, description: "Tag of the jobs. Replaces all other tags." },
   jitter: { kind: "duration", max: "1d", description: "Delay each run by a random time up to this, to spread load." },
   overlap: {
     kind: "choice",
@@ -191,7 +191,12 @@ function showSchedule(writer: TextWriter, schedule: ScheduleResult): void {
     ["defined", definedOf(schedule)],
     ...(schedule.changed.length === 0
       ? []
-      : [["changed", `${schedule.changed.join(", ")} (to undo, run: holdfast schedules reset)`] as const]),
+      : [
+          [
+            "changed",
+            `${schedule.changed.join(", ")} (to undo, run: holdfast schedules reset ${schedule.name})`,
+          ] as const,
+        ]),
     ["input", JSON.stringify(schedule.input)],
   ]);
   if (schedule.slots.length === 0) return;

@@ -32,6 +32,8 @@ export async function knownJobs(context: Context, url: string | undefined): Prom
 /** Options that a job type has defaults for. */
 type TypeDefaults = Readonly<Record<"queue" | "priority" | "attempts", unknown>>;
 
+const LIST = new Intl.ListFormat("en-GB");
+
 /** Warns that the queue, priority and attempts of an unknown type are the global defaults, not those of its definition. */
 export function warnAboutDefaults(
   { config, output }: Context,
@@ -42,7 +44,7 @@ export function warnAboutDefaults(
 ): void {
   const defaults = (["queue", "priority", "attempts"] as const).filter((name) => given[name] === undefined);
   if (defaults.length === 0 || jobs.some((known) => known.type === type)) return;
-  const uses = `the ${what} uses the default ${defaults.join(", ")}`;
+  const uses = `the input is not checked, and the ${what} gets the default ${LIST.format(defaults)}`;
   const path = modulePath(config);
   if (path === null) {
     const advice = "Use --module jobs.ts, or run: holdfast config set jobs.module jobs.ts";

@@ -104,7 +104,7 @@ function describeOption(of: Flag | Command["arguments"][string]): string {
   // Arguments show this with `…`.
   if (of.repeated === true && of.kind !== "switch" && !("optional" in of))
     more.push(of.kind === "choice" ? "Repeatable, or a list: a,b." : "Repeatable.");
-  if ("key" in of && of.key !== undefined) more.push(`Overrides ${of.key}.`);
+  if ("key" in of && of.key !== undefined) more.push(`Overrides the setting ${of.key}.`);
   return more.join(" ");
 }
 

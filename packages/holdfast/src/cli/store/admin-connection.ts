@@ -139,7 +139,7 @@ function unauthorized(url: string, hadToken: boolean, cause: Error): CommandErro
   return new CommandError(message, {
     code: "UNAUTHORIZED",
     cause,
-    hint: "set HOLDFAST_TOKEN; to create a token, run: holdfast tokens create",
+    hint: "set HOLDFAST_TOKEN to a valid token; to create one, run on the store, without --url: holdfast tokens create <name> --role <role>",
   });
 }
 

@@ -35,10 +35,11 @@ export function schemaProblemOf(config: Config, pending: readonly PendingMigrati
   const sqliteFile = sqliteFileOf(config);
   const file = sqliteFile === MEMORY ? null : sqliteFile;
   if (file !== null && !existsSync(file)) {
+    const flag = config.sources.store.kind === "flag" ? ` --store ${config.values.store}` : "";
     return {
       code: "NO_DATABASE",
       message: `the database ${showPath(file, config.cwd)} does not exist`,
-      hint: `${describeStoreSource(config)}; to create it, run: holdfast migrate`,
+      hint: `${describeStoreSource(config)}; to create it, run: holdfast migrate${flag}`,
     };
   }
   if (!pending.some(({ createsTables }) => createsTables)) {

@@ -50,7 +50,8 @@ export function readFilter(filter: Filter): JobFilter {
   }
   // The filter selects jobs to cancel or delete: a value that is undefined by mistake must not match all jobs.
   for (const [field, value] of Object.entries(filter)) {
-    if (value === undefined) throw new InvalidOptionError(field, "is undefined; leave it out to match every job");
+    if (value === undefined)
+      throw new InvalidOptionError(field, "is undefined; give it a value, or leave the condition out");
   }
   return readConditions(filter);
 }

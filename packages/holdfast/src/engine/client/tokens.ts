@@ -139,9 +139,9 @@ export class KnownTokens {
     this.#clock = clock;
   }
 
-  /** Whether any of them has not expired. */
+  /** Whether there is any, valid or expired. */
   get any(): boolean {
-    return [...this.#records.values()].some((record) => !hasExpired(record, this.#clock.now()));
+    return this.#records.size > 0;
   }
 
   /** Whether the token was valid when the snapshot was read. It may have been revoked since. */

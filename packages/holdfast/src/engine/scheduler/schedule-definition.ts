@@ -243,12 +243,15 @@ function readTimingFields({
       everyMs: null,
     };
   }
-  if (every === undefined) throw new InvalidOptionError("cron", `or every is required; ${EITHER}`);
+  if (every === undefined) throw new InvalidOptionError("cron", `is required, unless every is given; ${EITHER}`);
   if (timezone !== undefined)
     throw new InvalidOptionError("timezone", "cannot be combined with every; it requires a cron expression");
   const everyMs = durationMs(every, "every");
   if (everyMs < LIMITS.everyMs) {
-    throw new InvalidOptionError("every", `${String(every)} is shorter than ${LIMITS.everyMs} ms; for example "15m"`);
+    throw new InvalidOptionError(
+      "every",
+      `${String(every)} is shorter than ${LIMITS.everyMs / 1_000}s; for example "15m"`,
+    );
   }
   return { cron: null, timezone: null, everyMs };
 }
@@ -329,7 +332,10 @@ function timingProblem(timed: Timed, now: number): InvalidOptionError | null {
   }
   const timing = timingOf(timed);
   if (nextSlot({ ...timing, startAt: null, endAt: null }, now) === null) {
-    return new InvalidOptionError("cron", `${show(cron)} never matches a date; for example "0 8 L * *"`);
+    return new InvalidOptionError(
+      "cron",
+      `${show(cron)} never matches a date; for the last day of a month use L, as in "0 8 L * *"`,
+    );
   }
   if (startAt !== null && nextSlot(timing, startAt - 1) === null) {
     return new InvalidOptionError("endAt", "leaves no slot after startAt; the schedule could never run");
