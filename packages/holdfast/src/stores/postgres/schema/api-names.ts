@@ -12,8 +12,10 @@ export const API_NAMES: Migration = {
   up: (settings) => {
     const { schema: s } = settings;
     return `${functions(settings)}
-ALTER VIEW ${s}.jobs RENAME TO job_records;
-${jobsView(settings)}
+IF NOT EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = '${s}.jobs'::regclass AND attname = 'state') THEN
+  ALTER VIEW ${s}.jobs RENAME TO job_records;
+  ${jobsView(settings)}
+END IF;
 DECLARE reader record;
 BEGIN
   FOR reader IN SELECT a.grantee, bool_or(a.is_grantable) AS grantable FROM pg_class c, aclexplode(c.relacl) a
