@@ -242,7 +242,10 @@ describe.each(storesOf(server))("holdfast on %s", (_name, address) => {
       [["jobs", "rerun", "x", "{bad"], /not JSON.*\nhint: quote it for the shell: '\{"to":"ada"\}'\n/],
       [["jobs", "list", "--limit", "1000"], /--limit/],
       [["jobs", "retry"], /no jobs selected/],
-      [["jobs", "purge", "--before", "2026-1-1", "--yes"], /--before: "2026-1-1" is not an ISO time, or how long ago/],
+      [
+        ["jobs", "purge", "--before", "2026-1-1", "--yes"],
+        /--before: "2026-1-1" is not an ISO time such as 2026-01-31T08:00:00Z, or an age/,
+      ],
       [
         ["jobs", "purge-completed"],
         /--before is required: an ISO time such as 2026-01-31T08:00:00Z, or an age such as 7d\n/,
@@ -257,7 +260,7 @@ describe.each(storesOf(server))("holdfast on %s", (_name, address) => {
       ],
       [
         ["schedules", "create", "a", "mail", "--every", "1h", "--end", "7"],
-        /--end: "7" is not an ISO time, or how long/,
+        /--end: "7" is not an ISO time such as 2026-01-31T08:00:00Z, or/,
       ],
       [["tokens", "create", "bob", "--role", "user"], /: --role user requires --user <user>\n/],
       [["tokens", "create", "bob", "--role", "admin", "--user", "a"], /--user requires --role user, not admin/],
