@@ -45,7 +45,7 @@ describe.each(["cancel", "retry", "remove"] as const)("%s refuses, names the opt
     ["a misspelt condition", { typ: "double" }, "typ", /known: state, type/],
     ["the limit of a list", { limit: 5 }, "limit", /not an option of a filter/],
     ["an unknown state", { state: "queued" }, "state", /none of/],
-    ["a condition whose value went missing", { user: undefined }, "user", /undefined; leave it out/],
+    ["a condition whose value went missing", { user: undefined }, "user", /undefined; give it a value/],
   ])("%s", async (_name, target, field, says) => {
     const { hf } = await open();
     const { id } = await hf.enqueue(cleanup);
