@@ -113,7 +113,8 @@ describe.each(FAULTS)("%s", (_what, begin) => {
     await until("its jobs to be completed", async () => (await ticks()).every((id) => finished.has(id)));
     await Promise.all(clients.map((client) => client.close()));
 
-    if (fault !== null) expect(fault.count).toBeGreaterThan(50);
+    // The number is random; enough requests must have failed for the test to mean anything.
+    if (fault !== null) expect(fault.count).toBeGreaterThan(20);
     expect(together).toEqual([]);
     history.assertOneLeaseAtATime();
     history.assertOneEnding();
