@@ -1,11 +1,4 @@
-import type {
-  AuditEntry,
-  AuditFilter,
-  AuditPage,
-  PutTokenResult,
-  StoredAuditEntry,
-  TokenRecord,
-} from "./access/stored-access.js";
+import type { AuditEntry, AuditFilter, AuditPage, PutTokenResult, TokenRecord } from "./access/stored-access.js";
 import type { ErrorRecord } from "./job/error-record.js";
 import type { FinishedState, State } from "./job/state.js";
 import type {
@@ -14,22 +7,12 @@ import type {
   ScheduleFilter,
   SchedulePage,
   ScheduleRecord,
-  SlotReason,
   StoredSchedule,
   StoredSlot,
 } from "./schedule/stored-schedule.js";
 
-export type { AuditEntry, AuditFilter, AuditPage, PutTokenResult, StoredAuditEntry, TokenRecord };
-export type {
-  DueSchedules,
-  PutResult,
-  ScheduleFilter,
-  SchedulePage,
-  ScheduleRecord,
-  SlotReason,
-  StoredSchedule,
-  StoredSlot,
-};
+export type * from "./access/stored-access.js";
+export type * from "./schedule/stored-schedule.js";
 
 /**
  * The store contract. The engine accesses the database only through these methods.

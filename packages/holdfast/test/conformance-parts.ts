@@ -1,21 +1,25 @@
-import type { StoreSubject } from "#src/testing/exercise-store/index.js";
+import { STORE_SUBJECTS, type StoreSubject } from "#src/testing/exercise-store/index.js";
+
+const SCHEDULES: readonly StoreSubject[] = [
+  "queries",
+  "schedules",
+  "schedules: fire",
+  "schedules: slots",
+  "audit log",
+  "tokens",
+];
+const PROCESSES: readonly StoreSubject[] = [
+  "migrate, close and hints",
+  "concurrency",
+  "schedules: concurrency",
+  "processes",
+];
 
 /** The conformance suite in parts of about the same length, each in a test file, so that several workers share it. */
 export const CONFORMANCE_PARTS = {
-  jobs: [
-    "insert",
-    "insert in a transaction",
-    "unique keys",
-    "claim",
-    "trace context",
-    "start, extend and lost leases",
-    "settle",
-    "note",
-    "cancel, retry and remove",
-    "maintenance",
-  ],
-  schedules: ["queries", "schedules", "schedules: fire", "schedules: slots", "audit log", "tokens"],
-  processes: ["migrate, close and hints", "concurrency", "schedules: concurrency", "processes"],
-} as const satisfies Record<string, readonly StoreSubject[]>;
+  jobs: STORE_SUBJECTS.filter((subject) => !SCHEDULES.includes(subject) && !PROCESSES.includes(subject)),
+  schedules: SCHEDULES,
+  processes: PROCESSES,
+};
 
 export type ConformancePart = keyof typeof CONFORMANCE_PARTS;

@@ -1,7 +1,7 @@
 import { job } from "holdfast";
 import type { Firing } from "holdfast/store";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { scheduleKey } from "#src/engine/enqueue/unique.js";
+import { scheduleUnique } from "#src/engine/enqueue/unique.js";
 import { add, claimOne, key, outcomeOf } from "#src/testing/exercise-store/builders.js";
 import {
   addSchedule,
@@ -73,7 +73,7 @@ describe("a schedule whose last run is settled in an open transaction", () => {
     const scene = await sceneWithUsers();
     const { store } = scene;
     const hf = await openClient(store, mail);
-    await add(store, { unique: key(scheduleKey("held")) });
+    await add(store, { unique: key(scheduleUnique("held").key) });
     const { client } = await scene.begin();
     await store.settleIn(client, outcomeOf(await claimOne(store), "completed"), null);
     await addSchedule(store, { name: "held", overlap: "skip", ...onceDue() });

@@ -4,7 +4,7 @@ import { encodeInput, namedType } from "../../job/job.js";
 import { optionKeys, refuseUnknown } from "../../options.js";
 import type { NewJob } from "../../store.js";
 import type { EngineContext } from "../context.js";
-import { scheduleKey } from "../enqueue/unique.js";
+import { scheduleUnique } from "../enqueue/unique.js";
 
 /** What `hf.rerun` takes. */
 export interface RerunOptions {
@@ -24,8 +24,7 @@ export async function jobForRerun(engine: EngineContext, id: string, options: Re
   const hasInput = options.input !== undefined;
   const input = hasInput ? await encodeInput(types.get(type) ?? namedType(type), options.input) : old.input;
   // The rerun of a job whose schedule has `overlap: "skip"` must not overlap with another job of that schedule either.
-  const key = schedule !== null && old.key === scheduleKey(schedule.name) ? old.key : null;
-  const unique = key === null ? null : ({ key, scope: "live", periodMs: 0, onConflict: "keep" } as const);
+  const unique = schedule === null ? null : scheduleUnique(schedule.name);
   return {
     id: newId(clock.now()),
     type,
@@ -39,7 +38,7 @@ export async function jobForRerun(engine: EngineContext, id: string, options: Re
     runAt: null,
     delayMs: 0,
     expiresAt: null,
-    unique,
+    unique: unique?.key === old.key ? unique : null,
     trace: null,
   };
 }

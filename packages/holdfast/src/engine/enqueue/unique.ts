@@ -97,13 +97,16 @@ function storedKey(key: string, user: string | undefined): string {
   return user === undefined ? key : `${user}${USER_SEPARATOR}${key}`;
 }
 
-/** The unique key of a schedule's unfinished job. It is the key of a user with an empty name, which no user can have. */
-export function scheduleKey(name: string): string {
-  return `${USER_SEPARATOR}schedule:${name}`;
-}
-
 /** The key as it was passed to `enqueue`. */
 export function givenKey(stored: string): string {
   const [key = ""] = stored.slice(stored.indexOf(USER_SEPARATOR) + 1).split(PERIOD_SEPARATOR);
   return key;
+}
+
+/**
+ * The unique key of a schedule's unfinished job, with which the next job of the schedule must not overlap. It is the key of a user
+ * with an empty name, which no user can have.
+ */
+export function scheduleUnique(name: string): UniqueKey {
+  return { key: `${USER_SEPARATOR}schedule:${name}`, scope: "live", periodMs: 0, onConflict: "keep" };
 }

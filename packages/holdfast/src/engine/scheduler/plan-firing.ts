@@ -4,7 +4,7 @@ import { InvalidOptionError } from "../../errors.js";
 import { newId, slotId } from "../../job/uuid.js";
 import { NEVER, nextSlot, planDue, type CatchUp, type Timing } from "../../schedule/slots.js";
 import type { FiredSlot, Firing, NewJob, StoredSchedule } from "../../store.js";
-import { scheduleKey } from "../enqueue/unique.js";
+import { scheduleUnique } from "../enqueue/unique.js";
 import { timingOf } from "./schedule-definition.js";
 
 /**
@@ -70,7 +70,6 @@ export function planRunNow(schedule: StoredSchedule, at: number): Firing {
 function slotJob(schedule: StoredSchedule, slot: number, at: number): NewJob {
   const { name, type, queue, priority, user, input, maxAttempts, tags, jitterMs, overlap, expiresAfterMs } = schedule;
   const runAt = slot + jitterOf(name, slot, jitterMs);
-  const unique = { key: scheduleKey(name), scope: "live", periodMs: 0, onConflict: "keep" } as const;
   return {
     // With the creation time: a schedule that is deleted and created again gets new jobs for the same slots.
     id: slotId(`${name} ${schedule.createdAt}`, slot),
@@ -85,7 +84,7 @@ function slotJob(schedule: StoredSchedule, slot: number, at: number): NewJob {
     runAt: runAt > at ? runAt : null,
     delayMs: 0,
     expiresAt: expiresAfterMs === null ? null : Math.max(runAt, at) + expiresAfterMs,
-    unique: overlap === "skip" ? unique : null,
+    unique: overlap === "skip" ? scheduleUnique(name) : null,
     schedule: { name, slot },
     // No call enqueued it, so its first attempt starts a new trace.
     trace: null,

@@ -1,3 +1,5 @@
+import { InvalidOptionError } from "../../errors.js";
+import { show } from "../../options.js";
 import { auditCases } from "./audit.js";
 import { changeCases } from "./changes.js";
 import { claimCases } from "./claim.js";
@@ -76,7 +78,12 @@ const CASES: Readonly<Record<StoreSubject, (test: DefineCase) => void>> = {
  */
 export function exerciseStore(runner: TestRunner, harness: StoreHarness): void {
   const define = caseDefiner(runner, harness);
+  const subjects = harness.subjects ?? STORE_SUBJECTS;
+  for (const subject of subjects) {
+    if (!STORE_SUBJECTS.includes(subject))
+      throw new InvalidOptionError("subjects", `${show(subject)} is none of ${STORE_SUBJECTS.map(show).join(", ")}`);
+  }
   runner.describe(harness.name, () => {
-    for (const subject of harness.subjects ?? STORE_SUBJECTS) runner.describe(subject, () => CASES[subject](define));
+    for (const subject of subjects) runner.describe(subject, () => CASES[subject](define));
   });
 }
