@@ -66,6 +66,17 @@ describe("doctor rates", () => {
     expect(judgeDeadRows({ live: 10, dead: 2_000_000, vacuumed })).toMatchObject({ level: "problem" });
   });
 
+  it("uses singular and plural", () => {
+    const open = { pid: 7, role: "app", application: "", state: "active", query: "SELECT 1", openMs: 5, behind: 1 };
+    expect(judgeTransactions([open])[0]?.found).toContain("by 1 transaction:");
+    expect(judgePrepared([{ name: "x", openMs: 5, behind: 1 }])[0]?.found).toBe("1 is prepared, not for long");
+    expect(judgeConnections({ max: 97, used: 1, ours: 1, wanted: null }).found).toMatch(
+      /^1 of 97 connections is in use/,
+    );
+    expect(judgeDeadRows({ live: 1, dead: 1, vacuumed: null }).found).toContain("1 dead row and 1 live one,");
+    expect(judgeDeadRows({ live: 2, dead: 0, vacuumed: null }).found).toContain("0 dead rows and 2 live ones,");
+  });
+
   it("shows times in the largest unit that fits twice", () => {
     expect([500, 1_500, 90_000, 600_000, 90_000_000, 864_000_000].map(time)).toEqual([
       "500 ms",

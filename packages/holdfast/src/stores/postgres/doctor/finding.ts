@@ -71,6 +71,11 @@ export function count(value: number): string {
   return value.toLocaleString("en-US");
 }
 
+/** `1 row`, `2,000 rows`. */
+export function countOf(value: number, one: string, many = `${one}s`): string {
+  return `${count(value)} ${value === 1 ? one : many}`;
+}
+
 /** A duration in the largest unit that fits at least twice. */
 export function time(ms: number): string {
   const units = [

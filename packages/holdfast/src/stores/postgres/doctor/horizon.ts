@@ -1,5 +1,5 @@
 import { type Runner, unnamed } from "../connection/db.js";
-import { bytes, count, levelOf, ok, time, worstOf, type Finding } from "./finding.js";
+import { bytes, countOf, levelOf, ok, time, worstOf, type Finding } from "./finding.js";
 
 // An old snapshot keeps vacuum from removing newer dead rows, in every table, and claims have to scan over them. Its
 // age is measured in time and in transactions, which shows how many dead rows may have accumulated.
@@ -60,7 +60,7 @@ function judgeTransaction({ pid, role, application, state, query, openMs, behind
   const level = worstOf(levelOf(openMs ?? 0, OPEN_MS), levelOf(behind ?? 0, BEHIND));
   const who = `pid ${pid} (${[application, role].filter(Boolean).join(", ")}${state === null ? "" : `, ${state}`})`;
   const since = openMs === null ? "for an unknown time" : `for ${time(openMs)}`;
-  const held = behind === null ? "" : ` and holds vacuum back by ${count(behind)} transactions`;
+  const held = behind === null ? "" : ` and holds vacuum back by ${countOf(behind, "transaction")}`;
   const found = `${who} has had a transaction open ${since}${held}: ${query}`;
   const advice = `End it in its program, or with SELECT pg_terminate_backend(${pid}). To prevent it, set idle_in_transaction_session_timeout.`;
   return { check: "open transactions", level, found, advice: level === "ok" ? null : advice };
@@ -75,11 +75,14 @@ export async function checkPrepared(runner: Runner): Promise<Finding[]> {
 
 export function judgePrepared(prepared: readonly { name: string; openMs: number; behind: number }[]): Finding[] {
   const late = prepared.filter(({ openMs, behind }) => openMs >= OPEN_MS.warning || behind >= BEHIND.warning);
-  if (late.length === 0) return [ok("prepared transactions", `${count(prepared.length)} are prepared, none for long`)];
+  if (late.length === 0)
+    return [
+      ok("prepared transactions", countOf(prepared.length, "is prepared, not for long", "are prepared, none for long")),
+    ];
   return late.map(({ name, openMs, behind }) => ({
     check: "prepared transactions",
     level: worstOf(levelOf(openMs, OPEN_MS), levelOf(behind, BEHIND)),
-    found: `the prepared transaction '${name}' has waited for ${time(openMs)} and holds vacuum back by ${count(behind)} transactions`,
+    found: `the prepared transaction '${name}' has waited for ${time(openMs)} and holds vacuum back by ${countOf(behind, "transaction")}`,
     advice: `Let its coordinator finish it; if that no longer exists, run ROLLBACK PREPARED '${name}'.`,
   }));
 }
@@ -115,7 +118,7 @@ export function judgeSlots(slots: readonly Slot[]): Finding[] {
       levelOf(retained, WAL_BYTES),
       levelOf(behind, { ...BEHIND, warning: BEHIND.warning * 100 }),
     );
-    const found = `the replication slot ${name} ${active ? "is in use" : "is not in use"}, keeps ${bytes(retained)} of WAL and holds vacuum back by ${count(behind)} transactions`;
+    const found = `the replication slot ${name} ${active ? "is in use" : "is not in use"}, keeps ${bytes(retained)} of WAL and holds vacuum back by ${countOf(behind, "transaction")}`;
     const advice = `Start its consumer; if that no longer exists, run SELECT pg_drop_replication_slot('${name}'). Otherwise the disk fills up.`;
     return { check: "replication slots", level, found, advice: level === "ok" ? null : advice };
   });

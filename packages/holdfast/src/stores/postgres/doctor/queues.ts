@@ -2,7 +2,7 @@ import { DEFAULTS } from "../../../defaults.js";
 import type { WorkerRecord } from "../../../store.js";
 import { type Runner, unnamed } from "../connection/db.js";
 import { NOW } from "../connection/sql.js";
-import { count, levelOf, ok, problem, time, warning, type Finding, type Target } from "./finding.js";
+import { count, countOf, levelOf, ok, problem, time, warning, type Finding, type Target } from "./finding.js";
 
 /** With maintenance, changes are rolled up within two minutes. */
 const PENDING_AFTER_MS = 600_000;
@@ -17,7 +17,7 @@ export async function checkCounts(runner: Runner, { settings: { schema: s }, tim
   const [row] = await runner.run(unnamed(text), [at()]);
   const left = row?.[0] as number;
   const level = levelOf(left, PENDING);
-  const found = `${count(left)}${level === "problem" ? " or more" : ""} counter changes older than ${time(PENDING_AFTER_MS)} are not rolled up`;
+  const found = `${count(left)}${level === "problem" ? " or more" : ""} counter ${left === 1 ? "change" : "changes"} older than ${time(PENDING_AFTER_MS)} ${left === 1 ? "is" : "are"} not rolled up`;
   if (level === "ok") return [ok("counts", found)];
   const advice = "Run a worker with maintenance, or call hf.maintain() regularly. Otherwise stats become slow.";
   return [{ check: "counts", level, found, advice }];
@@ -28,7 +28,7 @@ export async function checkLanes(runner: Runner, { settings: { schema: s } }: Ta
   const [row] = await runner.run(unnamed(text), []);
   const [lanes, queues] = row as [number, number];
   const level = levelOf(lanes, LANES);
-  const found = `${count(lanes)} ${lanes === 1 ? "lane" : "lanes"} of queue and priority, in ${count(queues)} ${queues === 1 ? "queue" : "queues"}`;
+  const found = `${countOf(lanes, "lane")} of queue and priority, in ${countOf(queues, "queue")}`;
   if (level === "ok") return [ok("lanes", found)];
   const advice = "Use fewer queues and priorities: a claim scans every lane of its queues.";
   return [{ check: "lanes", level, found, advice }];
@@ -66,7 +66,7 @@ export async function checkOverdue(runner: Runner, target: Target): Promise<Find
   const workers = rows.map(([record]) => JSON.parse(record as string) as WorkerRecord);
   const findings = due.flatMap(({ queue, overdueMs }): Finding[] => {
     const serving = workers.filter(({ queues }) => queues === null || queues.includes(queue)).length;
-    const found = `a job in the queue ${JSON.stringify(queue)} has been due for ${time(overdueMs)}, and ${serving === 0 ? "no live worker serves it" : `${count(serving)} live workers serve it`}`;
+    const found = `a job in the queue ${JSON.stringify(queue)} has been due for ${time(overdueMs)}, and ${serving === 0 ? "no live worker serves it" : countOf(serving, "live worker serves it", "live workers serve it")}`;
     if (serving === 0 && overdueMs >= UNSERVED_MS) {
       return [problem("overdue jobs", found, `Start a worker for the queue ${JSON.stringify(queue)}.`)];
     }
@@ -74,5 +74,5 @@ export async function checkOverdue(runner: Runner, target: Target): Promise<Find
     const advice = "Add workers or raise their concurrency; check for hanging handlers.";
     return level === "ok" ? [] : [{ check: "overdue jobs", level, found, advice }];
   });
-  return findings.length > 0 ? findings : [ok("overdue jobs", `none; ${count(workers.length)} live workers`)];
+  return findings.length > 0 ? findings : [ok("overdue jobs", `none; ${countOf(workers.length, "live worker")}`)];
 }

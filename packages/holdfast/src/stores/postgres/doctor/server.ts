@@ -1,6 +1,6 @@
 import { type Runner, unnamed } from "../connection/db.js";
 import { foreignPart } from "../schema/owners.js";
-import { count, ok, problem, time, warning, type Finding, type Target } from "./finding.js";
+import { count, countOf, ok, problem, time, warning, type Finding, type Target } from "./finding.js";
 
 const OLDEST_VERSION = 150_000;
 const CLOCK_MS = 1_000;
@@ -84,7 +84,7 @@ export function judgeConnections(seen: { max: number; used: number; ours: number
   const { max, used, ours, wanted } = seen;
   const left = Math.max(0, max - used);
   const needs = wanted === null ? "" : `; a process with these options uses up to ${count(wanted)}`;
-  const found = `${count(used)} of ${count(max)} connections are in use, ${count(ours)} of them by Holdfast${needs}`;
+  const found = `${count(used)} of ${countOf(max, "connection")} ${used === 1 ? "is" : "are"} in use, ${count(ours)} of them by Holdfast${needs}`;
   const advice =
     "Lower `connections` in each process, use PgBouncer, or raise max_connections: the next process may get none.";
   if (left === 0) return problem("connections", found, advice);
@@ -120,7 +120,7 @@ async function checkSessions(runner: Runner): Promise<Finding[]> {
   return [
     warning(
       "rights",
-      `${count(hidden)} of ${count(all)} sessions of this database are hidden from the role ${role}: the age of their transactions is unknown`,
+      `${count(hidden)} of ${countOf(all, "session")} of this database ${hidden === 1 ? "is" : "are"} hidden from the role ${role}: the age of their transactions is unknown`,
       `Run as a superuser: GRANT pg_read_all_stats TO "${role}".`,
     ),
   ];

@@ -1,5 +1,5 @@
 import { type Runner, unnamed } from "../connection/db.js";
-import { count, levelOf, ok, problem, type Finding, type Target } from "./finding.js";
+import { countOf, levelOf, ok, problem, type Finding, type Target } from "./finding.js";
 
 const DEAD = { warning: 20_000, problem: 1_000_000 };
 /** Tables with many updates and deletes; without vacuum they only grow. */
@@ -49,7 +49,7 @@ export function judgeDeadRows({
   dead: number;
   vacuumed: string | null;
 }): Finding {
-  const found = `the table of live jobs has ${count(dead)} dead rows and ${count(live)} live ones, and was ${vacuumed === null ? "never vacuumed" : `last vacuumed at ${vacuumed}`}`;
+  const found = `the table of live jobs has ${countOf(dead, "dead row")} and ${countOf(live, "live one")}, and was ${vacuumed === null ? "never vacuumed" : `last vacuumed at ${vacuumed}`}`;
   // A large table may have many dead rows. If they outnumber the live ones, claims mostly read dead rows.
   const level = dead > live ? levelOf(dead, DEAD) : "ok";
   if (level === "ok") return ok("dead rows", found);
