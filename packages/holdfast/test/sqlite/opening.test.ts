@@ -1,10 +1,11 @@
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { holdfast } from "holdfast";
+import { DriverMissingError, holdfast } from "holdfast";
 import { sqlite } from "holdfast/sqlite";
 import { describe, expect, it } from "vitest";
 import { refuseUnsupported } from "#src/stores/sqlite/thread/driver.js";
+import { packError, unpackError } from "#src/stores/sqlite/thread/errors.js";
 import { copyOfThePackage, folderWithout, refusalIn } from "../without-driver.js";
 import { connect, integrity, open, tempFile, tempFolder } from "./scene.js";
 
@@ -159,6 +160,15 @@ describe("without its driver", () => {
         `better-sqlite3 is installed, but its native module cannot be loaded (${reason}); ` +
         "allow its install script, from npm 11 on with: npm install-scripts approve better-sqlite3; " +
         "then run: npm rebuild better-sqlite3",
+    });
+  });
+
+  it("reports the reason as the cause, not the message again", () => {
+    const missing = DriverMissingError.notInstalled("better-sqlite3", new Error("Cannot find module"));
+    const { message, cause } = unpackError(packError(missing), "jobs.db");
+    expect({ message, cause: (cause as Error).message }).toEqual({
+      message: missing.message,
+      cause: "Cannot find module",
     });
   });
 

@@ -16,13 +16,20 @@ export interface PackedError {
   kind: "full" | "unreadable" | "read-only" | "moved" | "unavailable" | "driver" | "other";
   message: string;
   code: string;
+  /** The cause of one of our own errors. */
+  cause?: { message: string; code: string };
 }
 
 export function packError(error: unknown): PackedError {
+  const packed = textOf(error);
+  const cause = error instanceof HoldfastError && error.cause instanceof Error ? textOf(error.cause) : null;
+  return { kind: kindOf(error, packed.code), ...packed, ...(cause !== null && { cause }) };
+}
+
+function textOf(error: unknown): { message: string; code: string } {
   const message = error instanceof Error ? error.message : String(error);
-  const given = (error as { code?: unknown } | null)?.code;
-  const code = typeof given === "string" ? given : "";
-  return { kind: kindOf(error, code), message, code };
+  const code = (error as { code?: unknown } | null)?.code;
+  return { message, code: typeof code === "string" ? code : "" };
 }
 
 function kindOf(error: unknown, code: string): PackedError["kind"] {
@@ -39,7 +46,9 @@ function kindOf(error: unknown, code: string): PackedError["kind"] {
 }
 
 export function unpackError(packed: PackedError, file: string): HoldfastError {
-  const cause = Object.assign(new Error(packed.message), { code: packed.code });
+  // An error of our own keeps its cause. Otherwise its message would be printed twice.
+  const { message, code } = packed.cause ?? packed;
+  const cause = Object.assign(new Error(message), { code });
   switch (packed.kind) {
     case "full":
       return new DiskFullError(cause);
