@@ -139,6 +139,8 @@ describe("handlers", () => {
     const dead = await read(id);
     expect(dead).toMatchObject({ state: "dead", maxAttempts: 4, error: { code: "INVALID_INPUT" } });
     expect(dead.error?.message).toContain("to: ");
+    // Its frames would all be of the engine.
+    expect(dead.attempts.map(({ error }) => error.stack)).toEqual([null]);
   });
 
   it("a handler receives the output of its schema", async () => {

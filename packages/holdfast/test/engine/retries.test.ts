@@ -244,7 +244,9 @@ describe("retries", () => {
     const { hf, clock, job: read } = await scene({ jobs: [inner, outer] });
     const { id } = await hf.enqueue(outer);
     await hf.drain();
-    expect(await read(id)).toMatchObject({ state: "failed", error: { code: "INVALID_INPUT" } });
+    const { state, error, attempts } = await read(id);
+    expect({ state, code: error?.code }).toEqual({ state: "failed", code: "INVALID_INPUT" });
+    expect(attempts[0]?.error.stack).toContain("retries.test");
     await clock.advance("30s");
     await hf.drain();
     expect((await read(id)).state).toBe("completed");

@@ -68,6 +68,8 @@ export interface FailurePolicy {
   now: number;
   /** False: the job is dead, whatever was thrown. */
   retry?: boolean;
+  /** False: the stack is not stored. The engine threw the error, so its stack shows nothing of the application. */
+  storeStack?: boolean;
   /** Applied to the fields that the error carries besides its message. */
   redact: Redactor;
   /** Called if the backoff function returns no valid delay. */
@@ -78,7 +80,8 @@ export interface FailurePolicy {
 export function failed(lease: LeasedJob, thrown: unknown, policy: FailurePolicy): Outcome {
   const { job } = lease;
   const isDead = isNotRetryable(thrown) || policy.retry === false || job.attempt >= job.maxAttempts;
-  const error = redactError(policy.redact, describeError(thrown, STORED_ERROR));
+  const described = redactError(policy.redact, describeError(thrown, STORED_ERROR));
+  const error = policy.storeStack === false ? { ...described, stack: null } : described;
   return outcome(lease, isDead ? "dead" : "failed", {
     delayMs: isDead ? 0 : retryDelay(job.attempt, thrown, policy),
     error: { message: error.message, code: error.code },

@@ -4,6 +4,7 @@ import type { Timer } from "../../clock.js";
 import { DEFAULTS } from "../../defaults.js";
 import {
   ClosedError,
+  HoldfastError,
   InvalidInputError,
   InvalidOutputError,
   JobCancelledError,
@@ -284,9 +285,9 @@ export class JobWorker implements Worker {
       const value = isThenable(output) ? await output : output;
       inHandler = false;
       if (run.completion === null) outcome = completed(lease, encodeOutput(type.type, value));
-      else outcome = this.#outcomeAfterThrow(run, new NotCommittedError(lease.job.id), true);
+      else outcome = this.#outcomeAfterThrow(run, new NotCommittedError(lease.job.id), false);
     } catch (error) {
-      outcome = this.#outcomeAfterThrow(run, error, inHandler || !isPayloadError(error));
+      outcome = this.#outcomeAfterThrow(run, error, inHandler);
     }
     // If the handler's own transaction committed, the job is completed, whatever the handler did afterwards.
     if (run.completion !== null && !run.hasEnded) {
@@ -390,7 +391,7 @@ export class JobWorker implements Worker {
   }
 
   /** An error of a handler that was aborted is usually the abort itself: then the reason of the abort decides. */
-  #outcomeAfterThrow(run: Run, error: unknown, canRetry: boolean): Outcome | null {
+  #outcomeAfterThrow(run: Run, error: unknown, byHandler: boolean): Outcome | null {
     const { reason } = run;
     if (
       reason instanceof JobCancelledError ||
@@ -398,19 +399,22 @@ export class JobWorker implements Worker {
       reason instanceof WorkerStoppingError
     )
       return this.#outcomeAfterAbort(run);
-    return reason instanceof JobTimeoutError ? this.#failed(run, reason) : this.#failed(run, error, canRetry);
+    return reason instanceof JobTimeoutError ? this.#failed(run, reason, false) : this.#failed(run, error, byHandler);
   }
 
   #outcomeAfterAbort(run: Run): Outcome | null {
     if (run.reason instanceof LeaseLostError) return null;
     if (run.reason instanceof JobCancelledError) return cancelled(run.lease);
     if (run.reason instanceof WorkerStoppingError) return released(run.lease);
-    return this.#failed(run, run.reason);
+    return this.#failed(run, run.reason, false);
   }
 
-  #failed(run: Run, error: unknown, canRetry = true): Outcome {
+  #failed(run: Run, error: unknown, byHandler: boolean): Outcome {
     run.lease.thrown = { error };
-    return failed(run.lease, error, { ...failurePolicy(this.#engine, run.lease), retry: canRetry });
+    const policy = failurePolicy(this.#engine, run.lease);
+    if (byHandler) return failed(run.lease, error, policy);
+    const storeStack = !isOneOf(error, [HoldfastError]);
+    return failed(run.lease, error, { ...policy, retry: !isOneOf(error, PAYLOAD_ERRORS), storeStack });
   }
 
   #abortLost(run: Run): void {
@@ -466,12 +470,12 @@ export class JobWorker implements Worker {
   }
 }
 
-/** Whether the stored input or the handler's output is invalid, so that a retry cannot help. */
-function isPayloadError(error: unknown): boolean {
+/** The stored input or the handler's output is invalid, so a retry cannot help. */
+const PAYLOAD_ERRORS = [InvalidInputError, InvalidOutputError, PayloadTooLargeError, SyntaxError];
+
+function isOneOf(error: unknown, kinds: readonly (new (...args: never[]) => Error)[]): boolean {
   try {
-    return [InvalidInputError, InvalidOutputError, PayloadTooLargeError, SyntaxError].some(
-      (kind) => error instanceof kind,
-    );
+    return kinds.some((kind) => error instanceof kind);
   } catch {
     // A schema can throw a proxy that throws even here.
     return false;
