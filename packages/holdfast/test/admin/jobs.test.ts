@@ -1,7 +1,7 @@
-import { StoreUnavailableError } from "holdfast";
+import { InvalidOptionError, StoreUnavailableError } from "holdfast";
 import { adminClient, AdminError, type AdminClient, type OperationResult } from "holdfast/admin";
 import { job } from "holdfast";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { engineOf } from "#src/engine/client/holdfast.js";
 import { SCHEMAS } from "#src/admin/contract/schemas.js";
 import type { RouteName } from "#src/admin/contract/routes.js";
@@ -564,6 +564,14 @@ it("rejects a URL with credentials without showing them", () => {
     expect(made).toThrow("url: must not contain a user name or password");
     expect(made).not.toThrow("secret");
   }
+});
+
+it("requires the URL of the server outside a browser", () => {
+  expect(() => adminClient()).toThrow(InvalidOptionError);
+  expect(() => adminClient({ token: "x" })).toThrow("url: is required outside a browser");
+  vi.stubGlobal("location", { origin: "https://jobs.example.com" });
+  onTestFinished(() => void vi.unstubAllGlobals());
+  expect(() => adminClient()).not.toThrow();
 });
 
 it("names an unreachable server and keeps the cause", async () => {

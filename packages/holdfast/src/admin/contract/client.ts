@@ -4,7 +4,10 @@ import { namesUser } from "../../access/secret.js";
 import { BASE, HOLDFAST_HEADER, pathParameters, ROUTE_NAMES, ROUTES, SUMMARY_PATH, type RouteName } from "./routes.js";
 
 export interface AdminClientOptions {
-  /** The URL of the server, e.g. `https://jobs.example.com`. Default, in a browser: the origin of the page. */
+  /**
+   * The URL of the server, e.g. `https://jobs.example.com`. Required, except in a browser, where it defaults to the origin of the
+   * page, and with `fetch`.
+   */
   url?: string;
   /** An API token. Not needed in a browser with a session cookie. */
   token?: string;
@@ -56,6 +59,12 @@ export function adminClient(options: AdminClientOptions = {}): AdminClient {
   if (options.url !== undefined && namesUser(options.url)) {
     throw new InvalidOptionError("url", "must not contain a user name or password; pass an API token as token");
   }
+  if (options.url === undefined && options.fetch === undefined && pageOrigin() === undefined) {
+    throw new InvalidOptionError(
+      "url",
+      "is required outside a browser; pass the server's URL, e.g. http://127.0.0.1:7700",
+    );
+  }
   const groups: Record<string, Record<string, (input?: object) => Promise<unknown>>> = {};
   for (const name of ROUTE_NAMES) {
     const [group = "", method = ""] = name.split(".");
@@ -68,8 +77,13 @@ export function adminClient(options: AdminClientOptions = {}): AdminClient {
 }
 
 function urlOf({ url }: AdminClientOptions, path: string): string {
-  const { location } = globalThis as { location?: { origin: string } };
-  return `${(url ?? location?.origin ?? "http://localhost").replace(/\/+$/, "")}${path}`;
+  // With `fetch` and no URL, the request needs some origin.
+  return `${(url ?? pageOrigin() ?? "http://localhost").replace(/\/+$/, "")}${path}`;
+}
+
+/** The origin of the page in a browser; undefined elsewhere. */
+function pageOrigin(): string | undefined {
+  return (globalThis as { location?: { origin: string } }).location?.origin;
 }
 
 function headersOf({ token }: AdminClientOptions): Record<string, string> {
