@@ -19,7 +19,7 @@ it("the quick start runs as npm start runs it, prints its steps, and is short", 
     /crm\.sync failed: CRM is busy \(attempt 1\)/,
     /crm\.sync failed: CRM is busy \(attempt 2\)/,
     /crm\.sync, attempt 3: /,
-    /a duplicate of the third: true/,
+    /Enqueued 3 jobs\. The fourth call has the unique key of the third job\. Duplicate: true\./,
     /email\.welcome, attempt 1: .*grace@example\.com/,
     /holds 3 completed jobs/,
   ]) {

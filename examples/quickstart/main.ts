@@ -21,19 +21,19 @@ const sync = job({
 
 const hf = await holdfast({ store: "sqlite:quickstart.db", jobs: [welcome, sync], logger: false });
 const began = Date.now();
-const say = (text: string) => console.log(`${String(Date.now() - began).padStart(5)} ms  ${text}`);
+const print = (text: string) => console.log(`${String(Date.now() - began).padStart(5)} ms  ${text}`);
 
-hf.on("completed", ({ type, attempt, output }) => say(`✓ ${type}, attempt ${attempt}: ${JSON.stringify(output)}`));
-hf.on("failed", ({ type, error, retryInMs }) => say(`↻ ${type} failed: ${error.message}; again in ${retryInMs} ms`));
+hf.on("completed", ({ type, attempt, output }) => print(`✓ ${type}, attempt ${attempt}: ${JSON.stringify(output)}`));
+hf.on("failed", ({ type, error, retryInMs }) => print(`↻ ${type} failed: ${error.message}; retry in ${retryInMs} ms`));
 hf.work();
 
 const first = await hf.enqueue(welcome, { to: "ada@example.com" });
 const flaky = await hf.enqueue(sync, { customer: "Lovelace Ltd" });
 const later = await hf.enqueue(welcome, { to: "grace@example.com" }, { delay: "1s", unique: "welcome:grace" });
 const again = await hf.enqueue(welcome, { to: "grace@example.com" }, { unique: "welcome:grace" });
-say(`four jobs enqueued; the last is a duplicate of the third: ${again.duplicate && again.id === later.id}`);
+print(`Enqueued 3 jobs. The fourth call has the unique key of the third job. Duplicate: ${again.duplicate}.`);
 
 await Promise.all([first, flaky, later].map(({ id }) => hf.result(id, { timeout: "30s" })));
 const { completed } = (await hf.stats()).states;
-say(`done; quickstart.db holds ${completed} completed jobs`);
+print(`All jobs are completed. quickstart.db now holds ${completed} completed jobs.`);
 await hf.close();
