@@ -5,7 +5,10 @@ import type { Context } from "./parse/command.js";
 import { openSilentClient, withConfiguredStore } from "./store/open.js";
 import { pendingMigrationsOf } from "./store/schema-check.js";
 
-type AuditEntry = Omit<AuditEntryDraft, "actor">;
+/** The actions that commands record themselves, not through the admin API. */
+export const CLI_ACTIONS = ["config.set", "config.unset", "jobs.import", "store.migrate"] as const;
+
+type AuditEntry = Omit<AuditEntryDraft, "actor" | "action"> & { action: (typeof CLI_ACTIONS)[number] };
 
 /** The user of the command line, for the audit log. */
 export function cliActor(): string {

@@ -7,6 +7,7 @@ import {
   OTHER_VARIABLES,
   SECRET_VARIABLE,
   SECTIONS,
+  URL_VARIABLE,
   variableOf,
   type KeyName,
   type Values,
@@ -68,7 +69,7 @@ export function readConfig(place: ConfigPlace): Config {
       sources[name] = each.source;
     }
   }
-  problems.push(...problemsOfSecret(env));
+  problems.push(...problemsOfUrl(env), ...problemsOfSecret(env));
   if (problems.length > 0) throw new InvalidConfigError(problems);
   return {
     values: values as Values,
@@ -80,19 +81,25 @@ export function readConfig(place: ConfigPlace): Config {
   };
 }
 
+const EMPTY_VARIABLE = "is empty; unset the variable, or give it a value";
+
 function readVariable(name: KeyName, env: Place["env"]): Found | undefined {
   const variable = variableOf(name);
   const text = env[variable];
   if (text === undefined) return undefined;
   // Using the default silently would start a worker on a new, empty database because a variable was not filled in.
-  const read =
-    text === "" ? { problem: "is empty; unset the variable, or give it a value" } : parseValue(keyOf(name), text);
+  const read = text === "" ? { problem: EMPTY_VARIABLE } : parseValue(keyOf(name), text);
   return { source: { kind: "variable", name: variable }, given: text, read };
 }
 
 function readFlag(name: KeyName, flag: GivenFlag | undefined): Found | undefined {
   if (flag === undefined) return undefined;
   return { source: { kind: "flag", name: flag.name }, given: flag.text, read: parseValue(keyOf(name), flag.text) };
+}
+
+/** An empty URL must not mean the local store: the command would read and change the wrong jobs. */
+function problemsOfUrl(env: Place["env"]): string[] {
+  return env[URL_VARIABLE] === "" ? [`${URL_VARIABLE} ${EMPTY_VARIABLE}`] : [];
 }
 
 /** Checked by every command, not only by the server, which would have opened the store by then. */

@@ -86,10 +86,16 @@ function problemOfStore(text: string): string | null {
     readStore(text);
     return null;
   } catch (error) {
-    if (error instanceof UnknownStoreError) return `is not ${STORE}`;
+    if (error instanceof UnknownStoreError) return `is not ${STORE}${meantStore(text)}`;
     if (!(error instanceof InvalidOptionError)) throw error;
     return `cannot be used: ${error.message.replace(/^store: /, "")}`;
   }
+}
+
+/** Suggests a URL for the path of a SQLite file. A string with a colon or @ may contain a password, so it is not repeated. */
+function meantStore(text: string): string {
+  const isFile = text === ":memory:" || /^[^:@?#\s]*[./\\][^:@?#\s]*$/.test(text);
+  return isFile ? `; did you mean sqlite:${text}?` : "";
 }
 
 /** Checks the URL itself, not whether the database exists. */

@@ -5,7 +5,7 @@ export { FILE_NAME, findFile } from "./file.js";
 export type { Place } from "./file.js";
 export { MODULE_ENDINGS } from "./forms.js";
 export { InvalidConfigError } from "./invalid-config.js";
-export { isKey, KEY_NAMES, KEYS, keyOf, SECRET_VARIABLE, SECTIONS, variableOf } from "./keys.js";
+export { isKey, KEY_NAMES, KEYS, keyOf, SECRET_VARIABLE, SECTIONS, URL_VARIABLE, variableOf } from "./keys.js";
 export type { Key, KeyName, Values } from "./keys.js";
 export { checkValue, describe, parseValue, showValue } from "./kind.js";
 export type { Kind, ParseResult, Value, ValueOf } from "./kind.js";

@@ -221,10 +221,13 @@ export function variableOf(name: KeyName): string {
 /** The variable with the secret that signs sessions. There is no key for it, because it must not be in a file. */
 export const SECRET_VARIABLE = "HOLDFAST_SESSION_SECRET";
 
+/** The variable with the URL of the server that commands call instead of the store. */
+export const URL_VARIABLE = "HOLDFAST_URL";
+
 /** Variables that are not keys: the path of the file, server and token for commands, the session secret, and a mark for children of `dev`. */
 export const OTHER_VARIABLES: readonly string[] = [
   "HOLDFAST_CONFIG",
-  "HOLDFAST_URL",
+  URL_VARIABLE,
   "HOLDFAST_TOKEN",
   SECRET_VARIABLE,
   "HOLDFAST_DEV_CHILD",

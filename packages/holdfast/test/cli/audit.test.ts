@@ -88,6 +88,22 @@ describe.each(storesOf(server))("the audit log on %s", (_name, address) => {
     expect((await ws.run("migrate", "--check")).code).toBe(1);
   });
 
+  it("warns about an unknown action", SLOW, async () => {
+    const ws = await workspace(address);
+    await ws.json("queues", "pause", "mail");
+    const known = await ws.run("audit", "--action", "queues.pause");
+    expect(known).toMatchObject({ code: 0, stderr: "" });
+    expect(known.stdout).toContain("queues.pause");
+    expect(await ws.run("audit", "--action", "queue.pause")).toEqual({
+      code: 0,
+      stdout: "No matching entries.\n",
+      stderr: 'warning: "queue.pause" is not a known action; did you mean queues.pause?\n',
+    });
+    const { stderr } = await ws.run("audit", "--action", "x");
+    expect(stderr).toMatch(/^warning: "x" is not a known action; known actions: config\.set, .+, operation\.retry, /);
+    expect(stderr).not.toContain("session.");
+  });
+
   it("is filtered by time", SLOW, async () => {
     const ws = await workspace(address);
     await ws.json("queues", "pause", "early");

@@ -383,6 +383,21 @@ describe.each(storesOf(server))("holdfast on %s", (_name, address) => {
     expect(both.stderr).toContain("--url and --store cannot be combined");
   });
 
+  it("refuses an empty URL of the server", SLOW, async () => {
+    const { run, cwd, store } = await workspace(address);
+    const env = { HOLDFAST_STORE: store, HOLDFAST_URL: "" };
+    expect(await holdfastCommand(["stats"], { cwd, env })).toEqual({
+      code: 2,
+      stdout: "",
+      stderr: "error: HOLDFAST_URL is empty; unset the variable, or give it a value\n",
+    });
+    expect(await run("stats", "--url", "")).toEqual({
+      code: 2,
+      stdout: "",
+      stderr: "error: --url is empty; omit the flag, or give it a value\nhint: run: holdfast stats --help\n",
+    });
+  });
+
   it("pauses queues, lists workers, creates tokens, runs doctor", SLOW, async () => {
     const { run, json, hf } = await workspace(address);
     await json("enqueue", "mail", '{"to":"ada"}');

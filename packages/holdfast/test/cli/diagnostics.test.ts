@@ -113,6 +113,15 @@ it("commands without server support warn about HOLDFAST_URL", SLOW, async () => 
   expect(stdout).toMatch(/^store +sqlite:.+jobs\.db \(the store is set by .*--store.*\)\n/);
 });
 
+it("suggested commands repeat --store", SLOW, async () => {
+  const ws = await workspace(onSqlite);
+  const { stdout } = await holdfastCommand(["doctor", "--store", ws.store], { cwd: ws.cwd });
+  expect(stdout).toContain(`To start one, run: holdfast worker <module> --store ${ws.store}\n`);
+  const spaced = "sqlite:my jobs.db";
+  const { stderr } = await holdfastCommand(["stats", "--store", spaced], { cwd: ws.cwd });
+  expect(stderr).toContain(`to create it, run: holdfast migrate --store '${spaced}'\n`);
+});
+
 it("a SQLite file without tables is reported", SLOW, async () => {
   const ws = emptyWorkspace(onSqlite);
   const db = new Database(join(ws.cwd, "jobs.db"));

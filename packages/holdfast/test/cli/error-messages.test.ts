@@ -275,9 +275,31 @@ describe("a wrong command line", () => {
       expect(lines[0]).toMatch(error);
       expect(lines.slice(1)).toEqual([`hint: ${hint}`, ""]);
     }
+  });
+
+  it("with an unknown name is reported with the command that lists them", SLOW, async () => {
+    const { run, store, cwd } = await workspace(onFile);
     expect((await run("schedules", "show", "x")).stderr).toBe(
-      'error: schedule "x" not found; holdfast schedules list lists all schedules\n',
+      'error: schedule "x" not found\nhint: to list all schedules, run: holdfast schedules list\n',
     );
+    const { stderr } = await holdfastCommand(["tokens", "revoke", ID, "--yes", "--store", store], { cwd });
+    expect(stderr).toBe(
+      `error: token ${ID} not found\nhint: to list all tokens, run: holdfast tokens list --store ${store}\n`,
+    );
+  });
+
+  it("with --host or --port needs --serve", SLOW, async () => {
+    const { run } = emptyWorkspace(onFile);
+    for (const [flag, value] of [
+      ["--port", "1234"],
+      ["--host", "127.0.0.1"],
+    ] as const) {
+      expect(await run("worker", "jobs.ts", flag, value)).toEqual({
+        code: 2,
+        stdout: "",
+        stderr: `error: ${flag} requires --serve\nhint: add --serve to also serve the admin API, or omit the flag\n`,
+      });
+    }
   });
 
   it("is reported once, without repetition", SLOW, async () => {

@@ -98,7 +98,7 @@ it("warns when a code schedule is deleted", SLOW, async () => {
   const { stdout, stderr } = await run("schedules", "delete", "digest", "--yes");
   expect(stdout).toBe("Deleted digest\n");
   expect(stderr).toMatch(
-    /^warning: the schedule is defined in code and will be created again at the next start; to stop it, run: holdfast schedules disable/,
+    /^warning: the schedule is defined in code and will be created again at the next start; to stop it, run: holdfast schedules disable digest\n$/,
   );
   await run("schedules", "create", "own", "report", "--every", "1h");
   expect((await run("schedules", "delete", "own", "--yes")).stderr).toBe("");

@@ -129,9 +129,13 @@ describe("C-18 rejects a bad command line", () => {
     ["jobs list --xyzzy", "hf jobs list: unknown flag --xyzzy"],
     ["jobs list -z", "hf jobs list: unknown flag -z"],
     ["jobs move 3", "--reason is required: a non-empty string without control characters"],
+    ["jobs move 3 --reason=", "--reason is empty; omit the flag, or give it a value"],
     ["jobs move --reason x", "hf jobs move: missing argument <by>"],
     ["jobs move 3 a b --reason x", 'hf jobs move takes <by> [to]; unexpected argument "b"'],
     ["jobs lst", 'hf jobs: unknown command "lst"; did you mean list?'],
+    ["jobs lst --help", 'hf jobs: unknown command "lst"; did you mean list?'],
+    ["--help job", 'unknown command "job"; did you mean jobs?'],
+    ["job -h", 'unknown command "job"; did you mean jobs?'],
     ["jobs lst --xyzzy", 'hf jobs: unknown command "lst"; did you mean list?'],
     ["--no-color jobs --config x ls -y", 'hf jobs: unknown command "ls"; did you mean list?'],
     ["tokens rm 3 --yes", 'hf tokens: unknown command "rm"; did you mean revoke?'],
@@ -148,6 +152,10 @@ describe("C-18 rejects a bad command line", () => {
       expect(refusal(line)).toBe(message);
     });
   }
+
+  it("an empty argument", () => {
+    expect(refusal(["jobs", "move", "3", "", "--reason", "x"])).toBe("<to> is empty; give it a value");
+  });
 
   it("bad JSON", () => {
     expect(refusal(["jobs", "list", "--where", "{a: 1}"])).toMatch(/^--where: "\{a: 1\}" is not JSON: /);

@@ -123,7 +123,7 @@ describe("a mistyped SQLite path", () => {
     const { code, stderr } = await ws.run("jobs", "list", "--store", "sqlite:typo.db");
     expect(code).toBe(1);
     expect(stderr).toMatch(
-      /^error: the database typo\.db does not exist\nhint: the store is set by --store; to create it, run: holdfast migrate/,
+      /^error: the database typo\.db does not exist\nhint: the store is set by --store; to create it, run: holdfast migrate --store sqlite:typo\.db\n$/,
     );
   });
 });

@@ -123,7 +123,12 @@ const LONG_SHOWN = `"${"q".repeat(59)}…"`;
 
 /** Strings that the library refuses, with its message. */
 const REFUSED: readonly [name: KeyName, text: string, problem: string][] = [
-  ["store", "jobs.db", '"jobs.db" is not a URL such as sqlite:jobs.db, postgres://… or dynamodb://jobs'],
+  ...["jobs.db", "./data/jobs", "C\\jobs.db", ":memory:"].map((path): [KeyName, string, string] => [
+    "store",
+    path,
+    `${JSON.stringify(path)} is not a URL such as sqlite:jobs.db, postgres://… or dynamodb://jobs; did you mean sqlite:${path}?`,
+  ]),
+  ["store", "postgres", '"postgres" is not a URL such as sqlite:jobs.db, postgres://… or dynamodb://jobs'],
   ["store", "mysql://h/x", '"mysql://h/x" is not a URL such as sqlite:jobs.db, postgres://… or dynamodb://jobs'],
   ["store", "sqlite:", '"sqlite:" cannot be used: has no file name; use "sqlite:jobs.db" or "sqlite::memory:"'],
   [
@@ -208,6 +213,12 @@ describe("refuses values that would fail later, with key, value and source:", ()
     }
     const env = { HOLDFAST_REDACT_PATHS: "input.user.*,**.a\\.b", HOLDFAST_JOBS_QUEUES: "q".repeat(100) };
     expect(read(null, { env }).values["redact.paths"]).toEqual(["input.user.*", "**.a\\.b"]);
+  });
+
+  it("an empty variable", () => {
+    const empty = "is empty; unset the variable, or give it a value";
+    const env = { HOLDFAST_STORE: "", HOLDFAST_URL: "" };
+    expect(problemsOf(null, { env })).toEqual([`store: ${empty} (HOLDFAST_STORE)`, `HOLDFAST_URL ${empty}`]);
   });
 
   it("the session secret, by variable and without showing it", () => {

@@ -2,12 +2,20 @@ import type { AuditEntryDraft } from "../../engine/client/audit.js";
 import type { Redactor } from "../../redact.js";
 import type { Caller } from "../auth/credentials.js";
 import type { OperationResult } from "../contract/api-types.js";
-import { pathParameters, ROUTES, type RouteName } from "../contract/routes.js";
+import { pathParameters, ROUTE_NAMES, ROUTES, type RouteName } from "../contract/routes.js";
 
 /** Whether a call changes something and is therefore recorded in the audit log. */
 export function isAudited(name: RouteName): boolean {
   return ROUTES[name].method !== "GET" && name !== "schedules.preview";
 }
+
+const OPERATIONS: readonly OperationResult["action"][] = ["retry", "cancel", "delete", "purge"];
+
+/** Every action that the admin API records. Sessions, which need no role, are not recorded. */
+export const API_ACTIONS: readonly string[] = [
+  ...ROUTE_NAMES.filter((name) => isAudited(name) && ROUTES[name].role !== null),
+  ...OPERATIONS.map((action) => `operation.${action}`),
+];
 
 /** The audit entry for a successful call. */
 export function auditEntryFor(

@@ -303,7 +303,8 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     return { ...tokenResult(created), token };
   },
   "tokens.revoke": async ({ hf }, { id }) => {
-    if (!(await hf.tokens.revoke(id))) throw new ApiError(404, "TOKEN_NOT_FOUND", `token ${id} not found`);
+    if (!(await hf.tokens.revoke(id)))
+      throw new ApiError(404, "TOKEN_NOT_FOUND", `token ${id} not found; hf.tokens.list() lists all tokens`);
     return { status: "revoked" };
   },
 };

@@ -1,9 +1,21 @@
+import { API_ACTIONS } from "../../admin/calls/audit-entry.js";
 import type { AuditResult } from "../../admin/contract/api-types.js";
-import { command, type Command } from "../parse/command.js";
+import { didYouMean, showValue } from "../../config/index.js";
+import { CLI_ACTIONS } from "../record-audit.js";
+import { command, type Command, type Context } from "../parse/command.js";
 import { readTime } from "../parse/instant.js";
 import { CONNECTION_FLAGS, withAdmin } from "../store/admin-connection.js";
 import { clockOf } from "../ui/format.js";
 import { paint, type Part } from "../ui/style.js";
+
+const ACTIONS: readonly string[] = [...API_ACTIONS, ...CLI_ACTIONS].toSorted();
+
+/** Only a warning: the log may have entries of another version of Holdfast. */
+function warnIfUnknown({ output }: Context, action: string): void {
+  if (ACTIONS.includes(action)) return;
+  const meant = didYouMean(action, ACTIONS) || `; known actions: ${ACTIONS.join(", ")}`;
+  output.warn(`${showValue(action)} is not a known action${meant}`);
+}
 
 /** The actor, with the token id: several tokens may have the same name. */
 function actorOf({ actor, detail }: AuditResult): string {
@@ -16,7 +28,7 @@ export const auditCommand: Command = command({
   summary: "Show the audit log, newest first.",
   flags: {
     actor: { kind: "text", description: "Only entries of this actor, e.g. token:ci." },
-    action: { kind: "text", description: "Only entries with this action, e.g. jobs.retry." },
+    action: { kind: "text", complete: ACTIONS, description: "Only entries with this action, e.g. jobs.retry." },
     after: {
       kind: "text",
       form: "past",
@@ -36,6 +48,7 @@ export const auditCommand: Command = command({
     const { actor, action, limit, cursor } = flags;
     const after = flags.after === undefined ? undefined : readTime(flags.after, "past");
     const before = flags.before === undefined ? undefined : readTime(flags.before, "past");
+    if (action !== undefined) warnIfUnknown(context, action);
     return withAdmin(context, flags, async (client) => {
       const page = await client.audit.list({
         limit,

@@ -3,7 +3,7 @@ import { didYouMean, hideSecret } from "../../config/index.js";
 import { isLive } from "../../live-worker.js";
 import { isCut, OTHER } from "../../observe/names.js";
 import type { Finding as StoreFinding, PostgresStore } from "../../stores/postgres/index.js";
-import { describeStoreSource, warnIfUrlIgnored, withConfiguredStore } from "../store/open.js";
+import { connectionFlags, describeStoreSource, warnIfUrlIgnored, withConfiguredStore } from "../store/open.js";
 import { pendingMigrationsOf, schemaProblemOf, type SchemaProblem } from "../store/schema-check.js";
 import { command, STORE_FLAG, type Command } from "../parse/command.js";
 import { knownTypes } from "../module/known-types.js";
@@ -26,6 +26,7 @@ export const doctorCommand: Command = command({
   async run(context) {
     warnIfUrlIgnored(context);
     const store = hideSecret(context.config.values.store);
+    const on = connectionFlags(context.config);
     const { own, isCurrent } = await withConfiguredStore(context, "read", async (opened) => {
       const pending = await pendingMigrationsOf(opened);
       const findings: Finding[] =
@@ -36,7 +37,7 @@ export const doctorCommand: Command = command({
     });
     const general = !isCurrent
       ? []
-      : await withAdmin(context, { url: "", token: undefined }, async (client) => {
+      : await withAdmin(context, { url: null, token: undefined }, async (client) => {
           const [stats, { workers }, { queues }] = await Promise.all([
             client.jobs.stats(),
             client.workers.list(),
@@ -45,17 +46,17 @@ export const doctorCommand: Command = command({
           const now = Date.now();
           const live = workers.filter((worker) => isLive(worker, now));
           return [
-            checkWorkers(live.length, stats.states.pending + stats.states.failed),
-            ...checkTypes(stats, knownTypes(workers, now)),
+            checkWorkers(live.length, stats.states.pending + stats.states.failed, on),
+            ...checkTypes(stats, knownTypes(workers, now), on),
             checkAge(stats.oldestDueMs),
-            checkDead(stats.states.dead),
+            checkDead(stats.states.dead, on),
             ...queues
               .filter(({ paused }) => paused)
               .map(({ queue }): Finding => ({
                 check: "paused queue",
                 level: "warning",
                 found: `The queue ${queue} is paused.`,
-                advice: `To resume it, run: holdfast queues resume ${queue}`,
+                advice: `To resume it, run: holdfast queues resume ${queue}${on}`,
               })),
           ];
         });
@@ -79,14 +80,15 @@ function checkSchema(problem: SchemaProblem | null): Finding {
   return { check: "schema", level: "problem", found: found ?? "", advice: advice ?? null };
 }
 
-function checkWorkers(live: number, waiting: number): Finding {
+function checkWorkers(live: number, waiting: number, on: string): Finding {
   const found = live === 0 ? `No live worker, and ${jobs(waiting)} waiting.` : `${countOf(live)} live.`;
   const level = live > 0 ? "ok" : waiting === 0 ? "warning" : "problem";
-  return { check: "workers", level, found, advice: live > 0 ? null : "To start one, run: holdfast worker <module>" };
+  const advice = live > 0 ? null : `To start one, run: holdfast worker <module>${on}`;
+  return { check: "workers", level, found, advice };
 }
 
 /** Jobs whose type is misspelt wait like any other. This finds them. */
-function checkTypes({ types }: StatsResult, known: readonly string[] | null): Finding[] {
+function checkTypes({ types }: StatsResult, known: readonly string[] | null, on: string): Finding[] {
   if (known === null) return [];
   const waiting = Object.entries(types)
     .map(([type, { pending, failed }]) => ({ type, count: pending + failed }))
@@ -104,7 +106,7 @@ function checkTypes({ types }: StatsResult, known: readonly string[] | null): Fi
       check: "unknown types",
       level: "warning",
       found: `${jobs(total)} waiting, of ${kinds} that no live worker handles: ${names.join(", ")}${more}.`,
-      advice: "Start a worker that handles them. If a name is a typo, run: holdfast jobs cancel --type <type>",
+      advice: `Start a worker that handles them. If a name is a typo, run: holdfast jobs cancel --type <type>${on}`,
     },
   ];
 }
@@ -119,7 +121,7 @@ function checkAge(oldestDueMs: number | null): Finding {
   };
 }
 
-function checkDead(dead: number): Finding {
+function checkDead(dead: number, on: string): Finding {
   return {
     check: "dead jobs",
     level: dead === 0 ? "ok" : "warning",
@@ -127,6 +129,6 @@ function checkDead(dead: number): Finding {
     advice:
       dead === 0
         ? null
-        : "To list them, run: holdfast jobs list --state dead. To retry them, run: holdfast jobs retry-dead",
+        : `To list them, run: holdfast jobs list --state dead${on}. To retry them, run: holdfast jobs retry-dead${on}`,
   };
 }

@@ -4,7 +4,7 @@ import { systemReason } from "../../config/index.js";
 import type { LegacyImportOptions, PostgresStore } from "../../stores/postgres/index.js";
 import { recordAuditEntry } from "../record-audit.js";
 import { openMigrated } from "../store/migrate.js";
-import { warnIfUrlIgnored, withConfiguredStore } from "../store/open.js";
+import { connectionFlags, warnIfUrlIgnored, withConfiguredStore } from "../store/open.js";
 import { pendingMigrationsOf } from "../store/schema-check.js";
 import { command, STORE_FLAG, YES, type Command } from "../parse/command.js";
 import { importResult, showImport } from "../ui/import-result.js";
@@ -30,7 +30,7 @@ export const importCommand: Command = command({
       const hf = flags.yes ? (await openMigrated(context, store)).hf : null;
       if (hf === null && (await pendingMigrationsOf(store)).length > 0) {
         throw new CommandError("the schema is out of date, and a dry run does not migrate it", {
-          hint: "run: holdfast migrate, or add --yes to migrate and import",
+          hint: `run: holdfast migrate${connectionFlags(context.config)}, or add --yes to migrate and import`,
         });
       }
       const progress = context.output.progress("rows", null);

@@ -1,6 +1,6 @@
 import type { ScheduleResult, ScheduleBody, ScheduleSummary, TimingBody } from "../../admin/contract/api-types.js";
 import { showValue } from "../../config/index.js";
-import { LIMITS } from "../../defaults.js";
+import { DEFAULTS, LIMITS } from "../../defaults.js";
 import { command, group, YES, type Argument, type Command, type Flag, type GivenFlags } from "../parse/command.js";
 import { UsageError } from "../errors.js";
 import { readTime } from "../parse/instant.js";
@@ -8,6 +8,7 @@ import type { TextWriter } from "../ui/output.js";
 import { knownJobs, MODULE_FLAG, warnAboutDefaults, warnIfNoWorker } from "../module/known-jobs.js";
 import { readPayload } from "../parse/payload.js";
 import { CONNECTION_FLAGS, withAdmin } from "../store/admin-connection.js";
+import { connectionFlags } from "../store/open.js";
 import { agoOf, clockIn, clockOf, lengthOf } from "../ui/format.js";
 import { paint, type Part } from "../ui/style.js";
 
@@ -47,15 +48,19 @@ const SETTINGS = {
   overlap: {
     kind: "choice",
     choices: ["allow", "skip"],
-    description: "Whether a run may start while the previous one is unfinished.",
+    description: `Whether a run may start while the previous one is unfinished. New schedules: ${DEFAULTS.schedule.overlap}.`,
   },
   "catch-up": {
     kind: "text",
     placeholder: "what",
     complete: ["skip", "latest", "all"],
-    description: `What to do with slots missed during downtime: skip, latest, all (the newest ${LIMITS.catchUp}), or all:20 (the newest 20).`,
+    description: `What to do with slots missed during downtime: skip, latest, all (the newest ${LIMITS.catchUp}), or all:20 (the newest 20). New schedules: ${DEFAULTS.schedule.catchUp}.`,
   },
-  enabled: { kind: "choice", choices: ["true", "false"], description: "Whether the schedule runs." },
+  enabled: {
+    kind: "choice",
+    choices: ["true", "false"],
+    description: "Whether the schedule runs. New schedules: true.",
+  },
 } as const satisfies Record<string, Flag>;
 
 /** The change that removes each optional setting. */
@@ -171,7 +176,7 @@ function nextOf({ enabled, nextRunAt }: ScheduleSummary, now: number): Part {
   return enabled ? agoOf(nextRunAt, now) : paint("disabled", "yellow");
 }
 
-function showSchedule(writer: TextWriter, schedule: ScheduleResult): void {
+function showSchedule(writer: TextWriter, schedule: ScheduleResult, on: string): void {
   const now = Date.now();
   writer.fields([
     ["name", schedule.name],
@@ -194,7 +199,7 @@ function showSchedule(writer: TextWriter, schedule: ScheduleResult): void {
       : [
           [
             "changed",
-            `${schedule.changed.join(", ")} (to undo, run: holdfast schedules reset ${schedule.name})`,
+            `${schedule.changed.join(", ")} (to undo, run: holdfast schedules reset ${schedule.name}${on})`,
           ] as const,
         ]),
     ["input", JSON.stringify(schedule.input)],
@@ -215,7 +220,9 @@ const show = command({
   run: (context, { flags, args }) =>
     withAdmin(context, flags, async (client) => {
       const schedule = await client.schedules.get({ name: args.name });
-      context.output.result(schedule, (writer) => showSchedule(writer, schedule));
+      context.output.result(schedule, (writer) =>
+        showSchedule(writer, schedule, connectionFlags(context.config, flags.url)),
+      );
     }),
 });
 
@@ -280,7 +287,9 @@ const update = command({
     const jobs = (await knownJobs(context, flags.url)) ?? [];
     await withAdmin(context, { ...flags, jobs }, async (client) => {
       const schedule = await client.schedules.update({ name: args.name, ...body });
-      context.output.result(schedule, (writer) => showSchedule(writer, schedule));
+      context.output.result(schedule, (writer) =>
+        showSchedule(writer, schedule, connectionFlags(context.config, flags.url)),
+      );
       if (flags.job !== undefined) await warnIfNoWorker(context, client, flags.job);
     });
   },
@@ -313,7 +322,7 @@ const remove = command({
       context.output.result({ name, status }, (writer) => writer.line(`Deleted ${name}`));
       if (origin === "code") {
         context.output.warn(
-          "the schedule is defined in code and will be created again at the next start; to stop it, run: holdfast schedules disable",
+          `the schedule is defined in code and will be created again at the next start; to stop it, run: holdfast schedules disable ${name}${connectionFlags(context.config, flags.url)}`,
         );
       }
     });

@@ -1,6 +1,6 @@
 import { SECRET_VARIABLE } from "../../config/index.js";
 import type { Holdfast } from "../../engine/client/holdfast.js";
-import { warnIfUrlIgnored } from "../store/open.js";
+import { connectionFlags, warnIfUrlIgnored } from "../store/open.js";
 import { command, keyFlag, STORE_FLAG, type Command, type Context } from "../parse/command.js";
 import { CommandError } from "../errors.js";
 import { openService } from "../store/clients.js";
@@ -23,7 +23,7 @@ export async function serveClient(context: Context, hf: Holdfast): Promise<{ url
   const hasTokens = (await hf.tokens.list()).length > 0;
   if (!hasTokens && !isLoopback(host)) {
     throw new CommandError(`no API tokens exist, and ${host} accepts requests from other machines`, {
-      hint: "run: holdfast tokens create <name> --role admin, or use --host 127.0.0.1",
+      hint: `run: holdfast tokens create <name> --role admin${connectionFlags(context.config)}, or use --host 127.0.0.1`,
     });
   }
   const basePath = values["server.base_path"];

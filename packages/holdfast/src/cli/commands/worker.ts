@@ -1,6 +1,7 @@
 import { hideSecret } from "../../config/index.js";
 import { warnIfUrlIgnored } from "../store/open.js";
-import { command, keyFlag, STORE_FLAG, type Command } from "../parse/command.js";
+import { command, keyFlag, STORE_FLAG, type Command, type Context } from "../parse/command.js";
+import { UsageError } from "../errors.js";
 import { workOptions } from "../work-options.js";
 import { runJobs } from "../run-jobs.js";
 import { LISTEN_FLAGS, serveClient, untilStopped } from "./serve.js";
@@ -38,6 +39,7 @@ export const workerCommand: Command = command({
   },
   examples: [{ line: "worker jobs.ts --concurrency 16", description: "Run up to 16 jobs concurrently." }],
   async run(context, { flags, args }) {
+    if (!flags.serve) refuseListenFlags(context);
     const options = workOptions(context);
     if (options === null) return 0;
     warnIfUrlIgnored(context);
@@ -60,3 +62,15 @@ export const workerCommand: Command = command({
     });
   },
 });
+
+/** Without `--serve`, the worker does not listen, and a given host or port would have no effect. */
+function refuseListenFlags({ config: { sources } }: Context): void {
+  for (const { key } of Object.values(LISTEN_FLAGS)) {
+    const source = sources[key];
+    if (source.kind !== "flag") continue;
+    throw new UsageError(
+      `${source.name} requires --serve`,
+      "add --serve to also serve the admin API, or omit the flag",
+    );
+  }
+}

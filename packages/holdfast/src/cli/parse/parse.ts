@@ -101,11 +101,11 @@ export function parseCall(root: Command, words: readonly string[]): Call {
   const helpOrVersionCall = (what: "help" | "version"): Call => {
     return { command, path, flags: { [what]: true, json: typed.includes("--json") }, args: {}, keyFlags: {} };
   };
-  // --help wins over any mistake in the command line.
-  if (typed.some((word) => word === "--help" || word === "-h")) return helpOrVersionCall("help");
   // An unknown command is reported before its flags, which belong to the command that was meant.
   const word = command.run === null ? firstValue(rest, flags) : undefined;
   if (word !== undefined) throw commandUsageError(command, path, shown, word);
+  // --help wins over any other mistake in the command line.
+  if (typed.some((each) => each === "--help" || each === "-h")) return helpOrVersionCall("help");
   const { given, values } = splitWords(rest, flags, shown, hint);
   if (path.length === 0 && given.get("version")?.at(-1) === true) return helpOrVersionCall("version");
   if (path.length === 0 && values.length === 0) return helpOrVersionCall("help");
@@ -285,6 +285,7 @@ function readFlags(
 
 function readOne(name: string, kind: Flag | Argument, text: string, hint: string): unknown {
   if (kind.stdin === true && text === "-") return STDIN;
+  if (kind.kind === "text" && text === "") throw emptyValue(name, hint);
   const read = parseValue(kind, text);
   if ("value" in read) return read.value;
   const meant = kind.kind === "choice" ? didYouMean(text, kind.choices) : "";
@@ -292,6 +293,12 @@ function readOne(name: string, kind: Flag | Argument, text: string, hint: string
     `${name}: ${showValue(text)} ${read.problem}${meant}`,
     kind.kind === "json" ? `quote it for the shell: '{"to":"ada"}'` : hint,
   );
+}
+
+/** A script often passes a variable that is not set. */
+function emptyValue(name: string, hint: string): UsageError {
+  const remedy = name.startsWith("--") ? "omit the flag, or give it a value" : "give it a value";
+  return new UsageError(`${name} is empty; ${remedy}`, hint);
 }
 
 function readArguments(

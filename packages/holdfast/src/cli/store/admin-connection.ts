@@ -1,11 +1,12 @@
 import type { AdminOptions } from "../../admin/http/app.js";
 import type { AdminClient, AdminError } from "../../admin/contract/client.js";
-import { hideSecret } from "../../config/index.js";
+import { hideSecret, URL_VARIABLE } from "../../config/index.js";
 import type { JobType } from "../../job/job.js";
 import { namesUser } from "../../access/secret.js";
 import { messageOf } from "../../job/thrown.js";
 import { cliActor } from "../record-audit.js";
 import { loggerOf, withClient } from "./clients.js";
+import { connectionFlags } from "./open.js";
 import { STORE_FLAG, type Context } from "../parse/command.js";
 import { UsageError, CommandError } from "../errors.js";
 
@@ -28,7 +29,8 @@ export const CONNECTION_FLAGS: {
 };
 
 interface AdminConnectionOptions {
-  readonly url: string | undefined;
+  /** The value of `--url`. Null: use the store, whatever the environment. */
+  readonly url: string | null | undefined;
   readonly token: string | undefined;
   /** Job types that this process has loaded. */
   readonly jobs?: readonly JobType[];
@@ -46,18 +48,19 @@ export async function withAdmin<Result>(
   work: (client: AdminClient) => Promise<Result>,
 ): Promise<Result> {
   const { adminClient, AdminError } = await import("../../admin/contract/client.js");
-  const url = serverUrlOf(context, flag);
+  const url = flag === null ? null : serverUrlOf(context, flag);
   const givenToken = token ?? context.env["HOLDFAST_TOKEN"] ?? "";
   const use = async (client: AdminClient): Promise<Result> => {
     try {
       return await work(client);
     } catch (error) {
       if (!(error instanceof AdminError)) throw error;
-      if (error.code === "UNEXPECTED_RESPONSE") throw failureOf(error);
+      const on = connectionFlags(context.config, flag ?? undefined);
+      if (error.code === "UNEXPECTED_RESPONSE") throw failureOf(error, on);
       if (error.status === 401) throw unauthorized(String(url), givenToken !== "", error);
       // The command line is wrong, although only the API could find out.
       if (error.status === 400) throw new UsageError(withCommandNames(error.message));
-      throw failureOf(error);
+      throw failureOf(error, on);
     }
   };
   if (url === null) {
@@ -130,9 +133,22 @@ function checkUrl(url: string): void {
   );
 }
 
-function failureOf(error: AdminError): CommandError {
-  return new CommandError(withCommandNames(error.message), { code: error.code, cause: error, ...hintFor(error.code) });
+function failureOf(error: AdminError, on: string): CommandError {
+  const { message, code } = error;
+  const listed = LISTED_IN[code];
+  if (listed === undefined) {
+    return new CommandError(withCommandNames(message), { code, cause: error, ...hintFor(code) });
+  }
+  // The API's message ends with the call of a program that lists them; a user needs the command.
+  const sentence = message.replace(/; hf\.\w+\.list\(\).*$/, "");
+  return new CommandError(sentence, {
+    code,
+    cause: error,
+    hint: `to list all ${listed}, run: holdfast ${listed} list${on}`,
+  });
 }
+
+const LISTED_IN: Readonly<Record<string, string>> = { SCHEDULE_NOT_FOUND: "schedules", TOKEN_NOT_FOUND: "tokens" };
 
 function unauthorized(url: string, hadToken: boolean, cause: Error): CommandError {
   const message = hadToken ? `${url} rejected the token (invalid, expired or revoked)` : `${url} requires an API token`;
@@ -159,11 +175,8 @@ function withCommandNames(message: string): string {
 /** The URL of the server; null if the command uses the store. A flag overrides a variable. */
 export function serverUrlOf({ config, env }: Context, flag: string | undefined): string | null {
   const hasStore = config.sources.store.kind === "flag";
-  if (flag !== undefined && flag !== "" && hasStore) {
-    throw new UsageError("--url and --store cannot be combined", "give one of them");
-  }
-  const url = flag ?? (hasStore ? undefined : env["HOLDFAST_URL"]);
-  return url === undefined || url === "" ? null : url;
+  if (flag !== undefined && hasStore) throw new UsageError("--url and --store cannot be combined", "give one of them");
+  return flag ?? (hasStore ? null : (env[URL_VARIABLE] ?? null));
 }
 
 /** How long the response to a change is awaited after Ctrl-C. */

@@ -1,4 +1,4 @@
-import { hideSecret, showSource, toHoldfastOptions, type Config } from "../../config/index.js";
+import { hideSecret, showSource, toHoldfastOptions, URL_VARIABLE, type Config } from "../../config/index.js";
 import type { Holdfast } from "../../engine/client/holdfast.js";
 import type { Store } from "../../store.js";
 import type { Context } from "../parse/command.js";
@@ -34,8 +34,8 @@ export async function openSilentClient({ config }: Context, store: Store): Promi
 
 /** For commands that never call a server. Without the warning, a user who set HOLDFAST_URL would expect the server's data. */
 export function warnIfUrlIgnored({ config, env, output }: Context): void {
-  if ((env["HOLDFAST_URL"] ?? "") === "" || config.sources.store.kind === "flag") return;
-  output.warn(`HOLDFAST_URL is ignored; this command uses the store ${hideSecret(config.values.store)}`);
+  if (env[URL_VARIABLE] === undefined || config.sources.store.kind === "flag") return;
+  output.warn(`${URL_VARIABLE} is ignored; this command uses the store ${hideSecret(config.values.store)}`);
 }
 
 /** Where the address of the store comes from, as a clause for hints. */
@@ -43,4 +43,18 @@ export function describeStoreSource({ sources, cwd }: Config): string {
   const { store } = sources;
   if (store.kind === "default") return "no store is configured, so the default is used";
   return `the store is set by ${showSource(store, cwd)}`;
+}
+
+/**
+ * The `--url` or `--store` of this call, to follow a command in a hint, so that it works as typed. Empty if neither was given.
+ * A password in the URL of the store is hidden.
+ */
+export function connectionFlags({ values, sources }: Config, url?: string): string {
+  if (url !== undefined) return ` --url ${quoted(url)}`;
+  return sources.store.kind === "flag" ? ` --store ${quoted(hideSecret(values.store))}` : "";
+}
+
+/** Quotes a word for the shell if needed. */
+function quoted(word: string): string {
+  return /^[\w./:@%+,=~-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
 }

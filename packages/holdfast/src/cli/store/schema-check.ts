@@ -5,7 +5,7 @@ import type { PendingMigration, Store } from "../../store.js";
 import { readSqliteFile } from "../../stores/sqlite/file-path.js";
 import { CommandError } from "../errors.js";
 import type { Context } from "../parse/command.js";
-import { describeStoreSource } from "./open.js";
+import { connectionFlags, describeStoreSource } from "./open.js";
 
 /** The migrations that the store still needs. Changes nothing. */
 export async function pendingMigrationsOf(store: Store): Promise<PendingMigration[]> {
@@ -32,21 +32,21 @@ export async function requireCurrentSchema({ config }: Context, store: Store): P
 /** What is missing: the database, all tables, or some migrations. Null if the schema is up to date. */
 export function schemaProblemOf(config: Config, pending: readonly PendingMigration[]): SchemaProblem | null {
   if (pending.length === 0) return null;
+  const migrate = `holdfast migrate${connectionFlags(config)}`;
   const sqliteFile = sqliteFileOf(config);
   const file = sqliteFile === MEMORY ? null : sqliteFile;
   if (file !== null && !existsSync(file)) {
-    const flag = config.sources.store.kind === "flag" ? ` --store ${config.values.store}` : "";
     return {
       code: "NO_DATABASE",
       message: `the database ${showPath(file, config.cwd)} does not exist`,
-      hint: `${describeStoreSource(config)}; to create it, run: holdfast migrate${flag}`,
+      hint: `${describeStoreSource(config)}; to create it, run: ${migrate}`,
     };
   }
   if (!pending.some(({ createsTables }) => createsTables)) {
     return {
       code: "MIGRATIONS_PENDING",
       message: `the schema is out of date; pending migrations: ${pending.map(({ title }) => title).join(", ")}`,
-      hint: "run: holdfast migrate",
+      hint: `run: ${migrate}`,
     };
   }
   const where = file === null ? hideSecret(config.values.store) : showPath(file, config.cwd);
@@ -56,7 +56,7 @@ export function schemaProblemOf(config: Config, pending: readonly PendingMigrati
   return {
     code: "NO_TABLES",
     message: `no Holdfast tables in ${where}`,
-    hint: `${describeStoreSource(config)}; ${file === null ? "" : copy}to create the tables, run: holdfast migrate`,
+    hint: `${describeStoreSource(config)}; ${file === null ? "" : copy}to create the tables, run: ${migrate}`,
   };
 }
 
