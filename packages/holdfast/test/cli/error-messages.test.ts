@@ -282,9 +282,10 @@ describe("a wrong command line", () => {
     expect((await run("schedules", "show", "x")).stderr).toBe(
       'error: schedule "x" not found\nhint: to list all schedules, run: holdfast schedules list\n',
     );
-    const { stderr } = await holdfastCommand(["tokens", "revoke", ID, "--yes", "--store", store], { cwd });
+    const token = "0123456789abcdef";
+    const { stderr } = await holdfastCommand(["tokens", "revoke", token, "--yes", "--store", store], { cwd });
     expect(stderr).toBe(
-      `error: token ${ID} not found\nhint: to list all tokens, run: holdfast tokens list --store ${store}\n`,
+      `error: token ${token} not found\nhint: to list all tokens, run: holdfast tokens list --store ${store}\n`,
     );
   });
 
