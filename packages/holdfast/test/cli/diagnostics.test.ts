@@ -116,6 +116,7 @@ it("commands without server support warn about HOLDFAST_URL", SLOW, async () => 
 it("suggested commands repeat --store", SLOW, async () => {
   const ws = await workspace(onSqlite);
   const { stdout } = await holdfastCommand(["doctor", "--store", ws.store], { cwd: ws.cwd });
+  expect(stdout).toContain("No live worker, and no jobs waiting.");
   expect(stdout).toContain(`To start one, run: holdfast worker <module> --store ${ws.store}\n`);
   const spaced = "sqlite:my jobs.db";
   const { stderr } = await holdfastCommand(["stats", "--store", spaced], { cwd: ws.cwd });

@@ -81,7 +81,8 @@ function checkSchema(problem: SchemaProblem | null): Finding {
 }
 
 function checkWorkers(live: number, waiting: number, on: string): Finding {
-  const found = live === 0 ? `No live worker, and ${jobs(waiting)} waiting.` : `${countOf(live)} live.`;
+  const found =
+    live === 0 ? `No live worker, and ${waiting === 0 ? "no jobs" : jobs(waiting)} waiting.` : `${countOf(live)} live.`;
   const level = live > 0 ? "ok" : waiting === 0 ? "warning" : "problem";
   const advice = live > 0 ? null : `To start one, run: holdfast worker <module>${on}`;
   return { check: "workers", level, found, advice };
@@ -129,6 +130,6 @@ function checkDead(dead: number, on: string): Finding {
     advice:
       dead === 0
         ? null
-        : `To list them, run: holdfast jobs list --state dead${on}. To retry them, run: holdfast jobs retry-dead${on}`,
+        : `To list them, run: holdfast jobs list --state dead${on}; to retry them, run: holdfast jobs retry-dead${on}`,
   };
 }
