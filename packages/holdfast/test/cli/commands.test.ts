@@ -361,6 +361,7 @@ describe.each(storesOf(server))("holdfast on %s", (_name, address) => {
     const { stdout } = await remote("enqueue", "mail", '{"to":"ada"}');
     expect(await hf.get(stdout.trim())).toMatchObject({ type: "mail", state: "pending" });
     expect((await remote("stats")).stdout).toContain("default");
+    expect((await remote("schedules", "show", "x")).stderr).toContain(`run: holdfast schedules list --url ${url}\n`);
     expect(await remote("jobs", "purge", "--before", "1d", "--yes")).toMatchObject({
       code: 1,
       stderr: "error: permission denied for role operator; this needs admin\n",
