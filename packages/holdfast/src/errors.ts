@@ -31,12 +31,21 @@ function isBranded(error: unknown, name: Brand): boolean {
   return read(error, Symbol.for(`holdfast.${name}`)) === SHAPE;
 }
 
-/** An option or argument is invalid. `field` names it. */
+const VERB = /^(?:contains|has|is|must|returned) /;
+
+/** `timeout must be longer than 0` if the problem starts with a verb, otherwise `timeout: "soon" is not a duration`. */
+export function withSubject(subject: string, problem: string): string {
+  return VERB.test(problem) ? `${subject} ${problem}` : `${subject}: ${problem}`;
+}
+
+/** An option or argument is invalid. `field` names it, `problem` is the message without it. */
 export class InvalidOptionError extends HoldfastError {
   readonly field: string;
+  readonly problem: string;
   constructor(field: string, problem: string) {
-    super("INVALID_OPTION", `${field}: ${problem}`);
+    super("INVALID_OPTION", withSubject(field, problem));
     this.field = field;
+    this.problem = problem;
   }
 }
 
@@ -46,15 +55,16 @@ export interface InputIssue {
   message: string;
 }
 
+function issueText({ path, message }: InputIssue): string {
+  return path === "" ? message : withSubject(path, message);
+}
+
 /** An input does not match the schema of its job type, or cannot be represented as JSON. */
 export class InvalidInputError extends HoldfastError {
   readonly type: string;
   readonly issues: readonly InputIssue[];
   constructor(type: string, issues: readonly InputIssue[]) {
-    super(
-      "INVALID_INPUT",
-      `input of ${type}: ${issues.map((issue) => `${issue.path === "" ? "the input" : issue.path}: ${issue.message}`).join("; ")}`,
-    );
+    super("INVALID_INPUT", withSubject(`input of ${type}`, issues.map(issueText).join("; ")));
     this.type = type;
     this.issues = issues;
   }
@@ -64,7 +74,7 @@ export class InvalidInputError extends HoldfastError {
 export class InvalidOutputError extends HoldfastError {
   readonly issue: InputIssue;
   constructor(type: string, issue: InputIssue) {
-    super("INVALID_OUTPUT", `output of ${type}: ${issue.path === "" ? "the output" : issue.path}: ${issue.message}`);
+    super("INVALID_OUTPUT", withSubject(`output of ${type}`, issueText(issue)));
     this.issue = issue;
   }
 }

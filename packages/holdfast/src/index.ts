@@ -28,7 +28,7 @@ export type { EnqueueOptions } from "./engine/enqueue/new-job.js";
 export type { CalendarScope, UniqueOptions } from "./engine/enqueue/unique.js";
 export type { EnqueueManyOptions } from "./engine/enqueue/bulk-enqueue.js";
 export type { EnqueueManyResult, EnqueueResult } from "./engine/enqueue/enqueue-result.js";
-export type { JobId, JobOutput } from "./job/job-id.js";
+export type { AsJson, JobId, JobOutput } from "./job/job-id.js";
 export type { ErrorEvent, EventName, Events, JobEvent, LeaseEvent, Listener } from "./engine/events/events.js";
 export type { Filter, ListOptions } from "./engine/client/filter.js";
 export type { Lease } from "./engine/worker/claimed-lease.js";

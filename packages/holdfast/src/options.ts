@@ -1,5 +1,6 @@
 import { LIMITS } from "./defaults.js";
 import { InvalidOptionError } from "./errors.js";
+import { nearest } from "./nearest.js";
 
 /** Formats a value for an error message. Never throws, and the result is short. */
 export function show(value: unknown): string {
@@ -91,11 +92,10 @@ function refuse(options: object, known: ReadonlySet<string>, { what, within, els
   }
   for (const key of Object.keys(options)) {
     if (known.has(key)) continue;
-    const other = elsewhere?.(key) ?? null;
-    const meant = other === null ? "" : `; did you mean ${other}?`;
+    const meant = elsewhere?.(key) ?? nearest(key, [...known]);
     throw new InvalidOptionError(
       `${within}${key}`,
-      `is not an option of ${what}; known: ${[...known].join(", ")}${meant}`,
+      `is not an option of ${what}; known: ${[...known].join(", ")}${meant === null ? "" : `; did you mean ${meant}?`}`,
     );
   }
 }

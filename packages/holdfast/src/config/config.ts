@@ -13,7 +13,7 @@ import {
   type Values,
 } from "./keys.js";
 import { checkValue, parseValue, showValue, type ParseResult } from "./kind.js";
-import { didYouMean, nearest } from "./nearest.js";
+import { didYouMean, nearest } from "../nearest.js";
 import { hideSecret } from "../access/secret.js";
 import { readSessionSecret } from "../access/session-secret.js";
 import { showPath, showSource, type Source } from "./source.js";

@@ -74,9 +74,8 @@ function problemOf(text: string, read: (text: string) => unknown): string | null
   } catch (error) {
     if (!(error instanceof InvalidOptionError)) throw error;
     // Without the option's name, which the user did not type, and without the value, which the caller prints before it.
-    const problem = error.message.slice(`${error.field}: `.length);
     const shown = `${show(text)} `;
-    return problem.startsWith(shown) ? problem.slice(shown.length) : problem;
+    return error.problem.startsWith(shown) ? error.problem.slice(shown.length) : error.problem;
   }
 }
 
@@ -88,7 +87,7 @@ function problemOfStore(text: string): string | null {
   } catch (error) {
     if (error instanceof UnknownStoreError) return `is not ${STORE}${meantStore(text)}`;
     if (!(error instanceof InvalidOptionError)) throw error;
-    return `cannot be used: ${error.message.replace(/^store: /, "")}`;
+    return `cannot be used: ${error.field === "store" ? error.problem : error.message}`;
   }
 }
 

@@ -10,7 +10,7 @@ export type { Key, KeyName, Values } from "./keys.js";
 export { checkValue, describe, parseValue, showValue } from "./kind.js";
 export type { Kind, ParseResult, Value, ValueOf } from "./kind.js";
 export { ConfigLockedError } from "./lock.js";
-export { didYouMean, nearest } from "./nearest.js";
+export { didYouMean, nearest } from "../nearest.js";
 export { modulePath, toHoldfastOptions, toWorkOptions } from "./options.js";
 export { hideSecret } from "../access/secret.js";
 export { showPath, showSource } from "./source.js";

@@ -13,7 +13,7 @@ import {
 import { fromJson, jsonBytes, NotJson, pathText, refuseNul, toJson, truncate } from "./json.js";
 import { readRetry, type Backoff, type RetryOptions } from "./retry.js";
 import type { State } from "./state.js";
-import { optionKeys, readName, readPriority, readQueue, readTags, refuseUnknown } from "../options.js";
+import { optionKeys, readName, readPriority, readQueue, readTags, refuseUnknown, show } from "../options.js";
 
 /** The argument of a handler. Destructure what you need: `run({ input, signal })`. */
 export interface RunContext<Input> {
@@ -156,7 +156,7 @@ export function job(definition: JobOptions & { input?: StandardSchemaV1 | undefi
   refuseUnknown(definition, JOB_FIELDS, "job");
   const type = readName(definition.type, "type", LIMITS.typeLength);
   if (typeof definition.run !== "function")
-    throw new InvalidOptionError("run", `the job type ${type} needs a run function`);
+    throw new InvalidOptionError("run", `${show(definition.run)} is not a function; it runs the jobs of type ${type}`);
   const schema = definition.input ?? null;
   if (schema !== null && typeof schema["~standard"]?.validate !== "function") {
     throw new InvalidOptionError(

@@ -140,7 +140,7 @@ describe("an unknown parameter", () => {
 
   it("is rejected when it is repeated", async () => {
     const send = await startSender();
-    expect((await send("GET", "/jobs?limit=1&limit=1", "")).error.message).toBe("limit: must not be repeated");
+    expect((await send("GET", "/jobs?limit=1&limit=1", "")).error.message).toBe("limit must not be repeated");
     expect((await send("GET", "/jobs?type=a&type=b&state=dead,completed&state=failed", "")).status).toBe(200);
   });
 });

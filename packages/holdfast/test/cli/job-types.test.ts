@@ -32,7 +32,7 @@ describe.each(storesOf(server))("with a jobs module on %s", (_name, address) => 
   it("a schedule uses its type and validates inputs", SLOW, async () => {
     const { run, hf } = await withModule(address);
     const bad = await run("schedules", "create", "s", "count", "--every", "1h", "--input", '{"n":"one"}');
-    expect(bad).toMatchObject({ code: 2, stderr: expect.stringContaining("n: must be a number") as string });
+    expect(bad).toMatchObject({ code: 2, stderr: expect.stringContaining("n must be a number") as string });
     expect((await run("schedules", "create", "s", "count", "--every", "1h", "--input", '{"n":1}')).stderr).toBe("");
     expect(await hf.schedules.get("s")).toMatchObject({ queue: "numbers", maxAttempts: 2, input: { n: 1 } });
     expect((await run("schedules", "update", "s", "--input", '{"n":"two"}')).code).toBe(2);
@@ -45,7 +45,7 @@ describe.each(storesOf(server))("with a jobs module on %s", (_name, address) => 
   it("jobs rerun validates the input", SLOW, async () => {
     const { run, hf } = await withModule(address);
     const { stdout } = await run("enqueue", "count", '{"n":1}');
-    expect((await run("jobs", "rerun", stdout.trim(), '{"n":"one"}')).stderr).toContain("n: must be a number");
+    expect((await run("jobs", "rerun", stdout.trim(), '{"n":"one"}')).stderr).toContain("n must be a number");
     const again = await run("jobs", "rerun", stdout.trim(), '{"n":2}');
     expect(await hf.get(again.stdout.trim())).toMatchObject({ input: { n: 2 }, queue: "numbers" });
   });
@@ -58,7 +58,7 @@ describe.each(storesOf(server))("with a jobs module on %s", (_name, address) => 
     const enqueue = (input: string) => holdfastCommand(["enqueue", "count", input, "--url", url], { cwd });
     expect(await enqueue('{"n":"one"}')).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining("n: must be a number") as string,
+      stderr: expect.stringContaining("n must be a number") as string,
     });
     const { stdout } = await enqueue('{"n":1}');
     expect(await hf.get(stdout.trim())).toMatchObject({ queue: "numbers", maxAttempts: 2 });

@@ -89,13 +89,13 @@ describe("enqueue refuses an invalid option and names it", () => {
       "a misspelt unique option",
       { unique: { key: "k", onconflict: "reject" } },
       "unique.onconflict",
-      /known: .*onConflict/,
+      /known: .*onConflict; did you mean onConflict\?$/,
     ],
     [
       "a misspelt zone",
       { unique: { key: "k", scope: { calendar: "day", timezone: "UTC" } } },
       "unique.scope.timezone",
-      /^unique\.scope\.timezone: is not an option of unique.scope/,
+      /^unique\.scope\.timezone is not an option of unique.scope/,
     ],
     [
       "a zone that is not set",

@@ -52,7 +52,7 @@ describe("a payload that does not match its schema", () => {
     const free = z.string().refine(async (name) => Promise.resolve(name !== "taken"), "is taken");
     const signUp = job({ type: "signUp", input: z.object({ name: free }), run: () => {} });
     const refused = hf.enqueue(signUp, { name: "taken" });
-    await expectRefusal(refused, { is: InvalidInputError, code: "INVALID_INPUT", says: /name: is taken/ });
+    await expectRefusal(refused, { is: InvalidInputError, code: "INVALID_INPUT", says: /name is taken/ });
     await hf.enqueue(signUp, { name: "ada" });
     expect(await jobCount(hf)).toBe(1);
   });

@@ -7,6 +7,7 @@ import {
   type EnqueueOptions,
   type Job,
   type JobId,
+  type JobOutput,
   type JobType,
   type NoInput,
   type RunContext,
@@ -163,6 +164,50 @@ describe("types from definition to result", () => {
       expectTypeOf(await hf.result(inTransaction.id)).toEqualTypeOf<string[]>();
       const asynchronous = job({ type: "asynchronous", run: async () => Promise.resolve(5) });
       expectTypeOf(await hf.result((await hf.enqueue(asynchronous)).id)).toEqualTypeOf<number>();
+    });
+  });
+
+  it("an output has the type of its JSON", () => {
+    class Money {
+      readonly cents = 5;
+      format(): string {
+        return `${this.cents}`;
+      }
+    }
+    const report = job({
+      type: "report",
+      run: () => ({ at: new Date(), price: new Money(), rows: [new Date()] as const, note: undefined as string | undefined }),
+    });
+    const maybe = job({ type: "maybe", run: (): number | undefined => undefined });
+    expectTypeOf<JobOutput<typeof report>>().toEqualTypeOf<{
+      at: string;
+      price: { readonly cents: 5 };
+      rows: readonly [string];
+      note: string | undefined;
+    }>();
+    expectTypeOf<JobOutput<typeof cleanup>>().toEqualTypeOf<Record<string, never>>();
+    expectTypeOf<JobOutput<typeof maybe>>().toEqualTypeOf<number | Record<string, never>>();
+    expectTypeOf<JobOutput<JobType<NoInput, bigint>>>().toEqualTypeOf<never>();
+    // oxlint-disable-next-line no-explicit-any -- a handler may return any
+    expectTypeOf<JobOutput<JobType<NoInput, any>>>().toBeAny();
+    neverRun(async () => {
+      const { hf } = await open();
+      const { id } = await hf.enqueue(report);
+      expectTypeOf((await hf.result(id)).at).toEqualTypeOf<string>();
+      expectTypeOf((await hf.result(report, "id")).at).toEqualTypeOf<string>();
+    });
+  });
+
+  it("get and rerun keep the type of the id", () => {
+    neverRun(async () => {
+      const { hf } = await open();
+      const { id } = await hf.enqueue(welcome, { to: "ada" });
+      expectTypeOf(await hf.get(id)).toEqualTypeOf<Job<unknown, { messageId: number }> | null>();
+      expectTypeOf(await hf.forUser("ada").get(id)).toEqualTypeOf<Job<unknown, { messageId: number }> | null>();
+      expectTypeOf(await hf.get("id")).toEqualTypeOf<Job | null>();
+      expectTypeOf(await hf.get<{ to: string }, number>("id")).toEqualTypeOf<Job<{ to: string }, number> | null>();
+      expectTypeOf(await hf.rerun(id)).toEqualTypeOf<EnqueueResult<{ messageId: number }>>();
+      expectTypeOf(await hf.rerun("id")).toEqualTypeOf<EnqueueResult>();
     });
   });
 

@@ -139,7 +139,7 @@ const REFUSED: readonly [name: KeyName, text: string, problem: string][] = [
   [
     "store",
     "postgres://h/x?shema=my",
-    '"postgres://h/x?shema=***" cannot be used: shema: is not a URL parameter; did you mean schema?',
+    '"postgres://h/x?shema=***" cannot be used: shema is not a URL parameter; did you mean schema?',
   ],
   [
     "store",
@@ -225,7 +225,7 @@ describe("refuses values that would fail later, with key, value and source:", ()
     const env = { HOLDFAST_SESSION_SECRET: "short", HOLDFAST_SERVER_PORT: "x" };
     expect(problemsOf(null, { env })).toEqual([
       'server.port: "x" is not a whole number from 0 to 65535 (HOLDFAST_SERVER_PORT)',
-      "HOLDFAST_SESSION_SECRET: must be a string of at least 32 characters",
+      "HOLDFAST_SESSION_SECRET must be a string of at least 32 characters",
     ]);
     expect(read(null, { env: { HOLDFAST_SESSION_SECRET: "" } }).warnings).toEqual([]);
     expect(read(null, { env: { HOLDFAST_SESSION_SECRET: "s".repeat(32) } }).warnings).toEqual([]);

@@ -136,7 +136,7 @@ describe("instants", () => {
   ])("refuses %s and lists the valid forms", (given) => {
     const error = refusal(() => instantMs(given as string, "runAt"));
     expect(error.message).toBe(
-      "runAt: is not a valid time; use a Date, milliseconds since 1970 or an ISO 8601 string with a time zone (2026-05-01T08:00:00Z)",
+      "runAt is not a valid time; use a Date, milliseconds since 1970 or an ISO 8601 string with a time zone (2026-05-01T08:00:00Z)",
     );
   });
 

@@ -37,7 +37,7 @@ it("dead-letters a job whose input is missing", async () => {
   expect(await hf.get(damaged ?? "")).toMatchObject({
     state: "dead",
     input: null,
-    error: { code: "INVALID_INPUT", message: "input of text: the input: is missing in the store" },
+    error: { code: "INVALID_INPUT", message: "input of text is missing in the store" },
   });
   for (const id of [first, last]) expect(await hf.get(id ?? "")).toMatchObject({ state: "completed" });
   expect(ran).toEqual(new Set(["a".repeat(600), "c".repeat(600)]));

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { job, type Holdfast, type Job } from "holdfast";
 import { dynamodb } from "holdfast/dynamodb";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
@@ -122,6 +123,9 @@ it("signs a request again when the clock is wrong", async () => {
   onTestFinished(() => server.drop(table));
   const store = dynamodb({ table, region: REGION, endpoint: proxy.endpoint });
   onTestFinished(() => store.close());
+  // The error that the table does not exist yet is no reason to send the request again.
+  await expect(store.get(randomUUID())).rejects.toThrow(table);
+  expect(proxy.requests.get("GetItem")).toBe(2);
   await store.migrate();
 });
 

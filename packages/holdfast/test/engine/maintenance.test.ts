@@ -261,7 +261,7 @@ describe("retention", () => {
     ] as const) {
       const opening = scene({ retention: retention as object });
       await expect(opening).rejects.toThrow(InvalidOptionError);
-      await expect(opening).rejects.toThrow(new RegExp(`^${field}:`));
+      await expect(opening).rejects.toThrow(new RegExp(`^${field}:? `));
     }
   });
 });

@@ -289,7 +289,7 @@ describe("worker", () => {
     ] as const) {
       const refused = (): unknown => hf.work(options as object);
       expect(refused).toThrow(InvalidOptionError);
-      expect(refused).toThrow(new RegExp(`^${field}:`));
+      expect(refused).toThrow(new RegExp(`^${field}:? `));
     }
   });
 

@@ -15,7 +15,7 @@ it.each<[string, unknown]>([
   const { store } = await openStore(server);
   const hf = await openClient(store, mail);
   const tx = { query: async () => result };
-  const refusal = { code: "INVALID_OPTION", field: "tx.query", message: "tx.query: must resolve to { rows }" };
+  const refusal = { code: "INVALID_OPTION", field: "tx.query", message: "tx.query must resolve to { rows }" };
   await expect(hf.enqueue(mail, undefined, { tx })).rejects.toMatchObject(refusal);
   await expect(hf.enqueue(mail, undefined, { tx, unique: "k" })).rejects.toBeInstanceOf(InvalidOptionError);
 });

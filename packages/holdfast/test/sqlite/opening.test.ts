@@ -84,7 +84,7 @@ describe("opening", () => {
       expect(await refusal(store)).toEqual({
         name: "InvalidOptionError",
         code: "INVALID_OPTION",
-        message: 'store: has no file name; use "sqlite:jobs.db" or "sqlite::memory:"',
+        message: 'store has no file name; use "sqlite:jobs.db" or "sqlite::memory:"',
       });
     }
   });

@@ -164,14 +164,14 @@ describe("the tx option", () => {
       expect.objectContaining({
         code: "INVALID_OPTION",
         field: "tx",
-        message: "tx: is not a better-sqlite3 connection; pass the Database with the open transaction",
+        message: "tx is not a better-sqlite3 connection; pass the Database with the open transaction",
       }),
     );
   });
 
   it("refuses a connection without a transaction, open or closed", async () => {
     const { hf, db } = await scene();
-    const message = "tx: is not inside a transaction; call it within db.transaction(() => …)()";
+    const message = "tx is not inside a transaction; call it within db.transaction(() => …)()";
     expect(() => hf.enqueue(mail, { to: "ada" }, { tx: db })).toThrow(message);
     db.close();
     expect(() => hf.enqueue(mail, { to: "ada" }, { tx: db })).toThrow(message);
@@ -183,7 +183,7 @@ describe("the tx option", () => {
       const other = connect(name);
       other.exec("BEGIN");
       expect(() => hf.enqueue(mail, { to: "ada" }, { tx: other })).toThrow(
-        `tx: is a connection to ${name}, but the store's file is ${file}`,
+        `tx is a connection to ${name}, but the store's file is ${file}`,
       );
       other.exec("ROLLBACK");
     }
@@ -203,7 +203,7 @@ describe("the tx option", () => {
     const db = connect(":memory:");
     db.exec("BEGIN");
     expect(() => hf.enqueue(mail, { to: "ada" }, { tx: db })).toThrow(
-      "tx: is not supported by this store; enqueue without it",
+      "tx is not supported by this store; enqueue without it",
     );
   });
 

@@ -8,7 +8,7 @@ import type {
 } from "../../engine/scheduler/schedule-definition.js";
 import type { UserJobs } from "../../engine/client/user-jobs.js";
 import { DEFAULTS } from "../../defaults.js";
-import { JobNotFoundError, ScheduleNotFoundError } from "../../errors.js";
+import { JobNotFoundError, ScheduleNotFoundError, withSubject } from "../../errors.js";
 import type { Job } from "../../job/job.js";
 import { isLive } from "../../live-worker.js";
 import type { Redactor } from "../../redact.js";
@@ -97,7 +97,7 @@ async function invalidState(context: CallContext, id: string, hint: string): Pro
 }
 
 function invalidField(path: string, message: string): ApiError {
-  return new ApiError(400, "INVALID_REQUEST", `${path}: ${message}`, { issues: [{ path, message }] });
+  return new ApiError(400, "INVALID_REQUEST", withSubject(path, message), { issues: [{ path, message }] });
 }
 
 /** Either ids or a filter. */

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { withSubject } from "../../errors.js";
 import { pathText } from "../../job/json.js";
 import { ApiError } from "./api-error.js";
 import type { Calls } from "../contract/api-types.js";
@@ -70,7 +71,7 @@ function maxBodyBytes(name: RouteName): number {
 
 function invalidRequest(issues: { path: string; message: string }[]): ApiError {
   const [first = { path: "", message: "is invalid" }] = issues;
-  const message = `${first.path === "" ? "the request" : first.path}: ${first.message}`;
+  const message = withSubject(first.path === "" ? "the request" : first.path, first.message);
   return new ApiError(400, "INVALID_REQUEST", message, { issues });
 }
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { didYouMean } from "../../config/nearest.js";
+import { didYouMean } from "../../nearest.js";
 import { show } from "../../options.js";
 
 const KINDS: Readonly<Record<string, string>> = {

@@ -1,9 +1,9 @@
 import { DEFAULTS, LIMITS } from "../../defaults.js";
 import { ClosedError, InvalidOptionError } from "../../errors.js";
 import { readId } from "../../job/uuid.js";
-import type { JobOutput } from "../../job/job-id.js";
+import type { JobId, JobOutput } from "../../job/job-id.js";
 import { namedType, type InputAnd, type Job, type JobType } from "../../job/job.js";
-import { readName, readQueue } from "../../options.js";
+import { readName, readQueue, show } from "../../options.js";
 import type { CancelResult, QueueRecord, RemoveResult, RetryResult, Scope } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import type { EnqueueManyOptions } from "../enqueue/bulk-enqueue.js";
@@ -163,7 +163,7 @@ export class Holdfast {
   }
 
   /** The whole record of a job, or null. */
-  async get<Input = unknown, Output = unknown>(id: string): Promise<Job<Input, Output> | null> {
+  async get<Input = unknown, Output = unknown>(id: JobId<Output>): Promise<Job<Input, Output> | null> {
     return (await this.#get(id, {})) as Job<Input, Output> | null;
   }
   async #get(id: string, scope: Scope): Promise<Job | null> {
@@ -194,8 +194,8 @@ export class Holdfast {
    * The id that `enqueue` returns carries the type of the output. For an id from elsewhere pass the job type too: the call
    * then fails if the job has another type.
    */
-  result<Id extends string>(id: Id, options?: ResultOptions): Promise<Awaited<JobOutput<Id>>>;
-  result<Input, Output>(type: JobType<Input, Output>, id: string, options?: ResultOptions): Promise<Awaited<Output>>;
+  result<Id extends string>(id: Id, options?: ResultOptions): Promise<JobOutput<Id>>;
+  result<Type extends JobType>(type: Type, id: string, options?: ResultOptions): Promise<JobOutput<Type>>;
   async result(first: string | JobType, second?: string | ResultOptions, third?: ResultOptions): Promise<unknown> {
     this.#requireOpen();
     const { id, type, options } = readResultCall(first, second, third);
@@ -228,6 +228,7 @@ export class Holdfast {
    * Enqueues a new job with the type, input, queue, priority, user and tags of an old one, whatever its state. A new `input` is
    * validated if the type is known here.
    */
+  rerun<Output = unknown>(id: JobId<Output>, options?: RerunOptions): Promise<EnqueueResult<Output>>;
   async rerun(id: string, options: RerunOptions = {}): Promise<EnqueueResult> {
     return this.#enqueuer.enqueueBuilt(await jobForRerun(this.#requireOpen(), id, options));
   }
@@ -321,7 +322,7 @@ export class Holdfast {
   }
 
   /** Runs one due job until it is settled. False if none is due. For cron and tests. */
-  async runNext(options: DrainOptions = {}): Promise<boolean> {
+  async runNext(options: Omit<DrainOptions, "concurrency"> = {}): Promise<boolean> {
     return runNext(this.#requireNotClosing(), this.#workers, options);
   }
 
@@ -393,7 +394,7 @@ export function engineOf(hf: Holdfast): EngineContext {
 
 function readType(type: JobType): JobType {
   if (typeof type?.type !== "string" || typeof type.run !== "function") {
-    throw new InvalidOptionError("type", "is not a job type; pass what job({ … }) returned");
+    throw new InvalidOptionError("type", `${show(type)} is not a job type; pass what job({ … }) returned`);
   }
   return type;
 }

@@ -1,5 +1,5 @@
 import { InvalidOptionError } from "../../errors.js";
-import type { JobOutput } from "../../job/job-id.js";
+import type { JobId, JobOutput } from "../../job/job-id.js";
 import type { InputAnd, Job, JobType } from "../../job/job.js";
 import { show } from "../../options.js";
 import type { CancelResult, RetryResult } from "../../store.js";
@@ -49,8 +49,8 @@ export class UserJobs {
     return Promise.reject(refusal);
   }
 
-  get(id: string): Promise<Job | null> {
-    return this.#calls.get(id);
+  async get<Input = unknown, Output = unknown>(id: JobId<Output>): Promise<Job<Input, Output> | null> {
+    return (await this.#calls.get(id)) as Job<Input, Output> | null;
   }
   async list(options: Omit<ListOptions, "user"> = {}): Promise<{ jobs: Job[]; cursor: string | null }> {
     this.#refuseOther(options);
@@ -68,8 +68,8 @@ export class UserJobs {
     this.#refuseOther(readTarget(target));
     return this.#calls.retry(target);
   }
-  result<Id extends string>(id: Id, options?: ResultOptions): Promise<Awaited<JobOutput<Id>>>;
-  result<Input, Output>(type: JobType<Input, Output>, id: string, options?: ResultOptions): Promise<Awaited<Output>>;
+  result<Id extends string>(id: Id, options?: ResultOptions): Promise<JobOutput<Id>>;
+  result<Type extends JobType>(type: Type, id: string, options?: ResultOptions): Promise<JobOutput<Type>>;
   result(first: string | JobType, second?: string | ResultOptions, third?: ResultOptions): Promise<unknown> {
     return this.#calls.result(readResultCall(first, second, third));
   }

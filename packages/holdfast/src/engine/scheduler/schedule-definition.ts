@@ -319,7 +319,7 @@ export function problemOf(definition: Definition, now: number): InvalidOptionErr
   if (everyMs !== null && jitterMs >= everyMs) {
     return new InvalidOptionError(
       "jitter",
-      `of ${jitterMs} ms must be shorter than the interval; keep it below ${everyMs} ms`,
+      `must be shorter than the interval, ${everyMs} ms, but is ${jitterMs} ms`,
     );
   }
   return timingProblem(definition, now);

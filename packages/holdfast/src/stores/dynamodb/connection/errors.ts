@@ -43,6 +43,16 @@ const UNREACHABLE: ReadonlySet<string> = new Set([
 ]);
 const CONFLICTS: ReadonlySet<string> = new Set(["TransactionConflictException", "TransactionConflict"]);
 
+// A request that was signed with a wrong time.
+const WRONG_TIME: ReadonlySet<string> = new Set([
+  "AuthFailure",
+  "InvalidSignatureException",
+  "RequestExpired",
+  "RequestInTheFuture",
+  "RequestTimeTooSkewed",
+  "SignatureDoesNotMatch",
+]);
+
 interface SdkError extends Error {
   $metadata?: { httpStatusCode?: number; clockSkewCorrected?: boolean };
   $response?: unknown;
@@ -58,8 +68,9 @@ export function isThrottled(error: unknown): boolean {
 export function isTransient(error: unknown): boolean {
   const { name, $metadata } = error as SdkError;
   if (isThrottled(error) || TRANSIENT.has(name)) return true;
-  // The local clock is wrong. The SDK has measured by how much and signs the next request with the corrected time.
-  if ($metadata?.clockSkewCorrected === true) return true;
+  // The local clock is wrong. The SDK has measured by how much and signs the next request with the corrected time. From then on
+  // it may mark errors of every kind as corrected.
+  if ($metadata?.clockSkewCorrected === true && WRONG_TIME.has(name)) return true;
   // A truncated response has a status too. Errors before the request is sent, such as missing credentials, have neither.
   return isConnection(error) || ($metadata?.httpStatusCode ?? 0) >= 500;
 }
