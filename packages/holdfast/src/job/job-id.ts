@@ -10,10 +10,18 @@ export type JobId<Output = unknown> = string & { readonly [output]?: Output };
 
 /** The output of a job as `hf.result` returns it, from its type or its id: `JobOutput<typeof welcome>`. */
 export type JobOutput<Of> =
-  Of extends JobType<unknown, infer Output> ? StoredOutput<Awaited<Output>> : Of extends JobId<infer Output> ? Output : unknown;
+  Of extends JobType<unknown, infer Output>
+    ? StoredOutput<Awaited<Output>>
+    : Of extends JobId<infer Output>
+      ? Output
+      : unknown;
 
 /** A handler that returns nothing has the output `{}`. */
-type StoredOutput<Output> = unknown extends Output ? Output : Output extends void ? Record<string, never> : AsJson<Output>;
+type StoredOutput<Output> = unknown extends Output
+  ? Output
+  : Output extends void
+    ? Record<string, never>
+    : AsJson<Output>;
 
 /**
  * The type of a value after a round trip through JSON: a `Date` becomes a string, methods are dropped. `never` for values that

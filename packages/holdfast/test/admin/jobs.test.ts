@@ -568,7 +568,7 @@ it("rejects a URL with credentials without showing them", () => {
 
 it("requires the URL of the server outside a browser", () => {
   expect(() => adminClient()).toThrow(InvalidOptionError);
-  expect(() => adminClient({ token: "x" })).toThrow("url: is required outside a browser");
+  expect(() => adminClient({ token: "x" })).toThrow("url is required outside a browser");
   vi.stubGlobal("location", { origin: "https://jobs.example.com" });
   onTestFinished(() => void vi.unstubAllGlobals());
   expect(() => adminClient()).not.toThrow();

@@ -120,7 +120,7 @@ describe("an invalid setting", () => {
       ],
       [["serve"], { HOLDFAST_SERVER_BASE_PATH: "ops" }, [/^server\.base_path: "ops" .+\(HOLDFAST_SERVER_BASE_PATH\)$/]],
       [["serve", "--host", "not a host!"], {}, [/^server\.host: "not a host!" is not .+\(--host\)$/]],
-      [["serve"], { HOLDFAST_SESSION_SECRET: "short" }, [/^HOLDFAST_SESSION_SECRET: must be .+ 32 characters$/]],
+      [["serve"], { HOLDFAST_SESSION_SECRET: "short" }, [/^HOLDFAST_SESSION_SECRET must be .+ 32 characters$/]],
     ] as const) {
       const { code, stdout, stderr } = await holdfastCommand(args, { cwd, env });
       expect({ args, code, stdout }).toEqual({ args, code: 2, stdout: "" });

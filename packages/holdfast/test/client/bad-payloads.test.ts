@@ -132,7 +132,7 @@ describe("a payload that JSON cannot carry", () => {
     const error = await errorOf(hf.enqueue(anything, input));
     expect(error).toBeInstanceOf(InvalidInputError);
     expect(error).toMatchObject({ code: "INVALID_INPUT", type: "anything", issues: [{ path }] });
-    expect((error as Error).message).toContain(`input of anything: ${path}: `);
+    expect((error as Error).message).toContain(`input of anything: ${path}`);
     expect(await jobCount(hf)).toBe(0);
     expect(({} as { admin?: unknown }).admin).toBeUndefined();
   });

@@ -176,7 +176,12 @@ describe("types from definition to result", () => {
     }
     const report = job({
       type: "report",
-      run: () => ({ at: new Date(), price: new Money(), rows: [new Date()] as const, note: undefined as string | undefined }),
+      run: () => ({
+        at: new Date(),
+        price: new Money(),
+        rows: [new Date()] as const,
+        note: undefined as string | undefined,
+      }),
     });
     const maybe = job({ type: "maybe", run: (): number | undefined => undefined });
     expectTypeOf<JobOutput<typeof report>>().toEqualTypeOf<{

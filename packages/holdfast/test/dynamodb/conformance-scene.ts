@@ -6,7 +6,7 @@ import { CONFORMANCE_PARTS, type ConformancePart } from "../conformance-parts.js
 import { dynamoServer, type Server } from "./server.js";
 
 /** Jobs of the cases with many workers: DynamoDB Local is slower than the leases of 10,000 jobs are long. */
-export const MANY = 400;
+const MANY = 200;
 
 interface Conforms {
   part?: ConformancePart;

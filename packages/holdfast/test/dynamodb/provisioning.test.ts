@@ -1,91 +1,31 @@
 import {
   CreateTableCommand,
-  DescribeTableCommand,
-  DescribeTimeToLiveCommand,
   PutItemCommand,
   QueryCommand,
   UpdateItemCommand,
   UpdateTableCommand,
   type CreateTableCommandInput,
-  type DynamoDBClient,
-  type GlobalSecondaryIndexDescription,
-  type TableDescription,
 } from "@aws-sdk/client-dynamodb";
-import { dynamodb, type DynamoStore } from "holdfast/dynamodb";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { add, claim, claimIds, newJob, recordOf } from "#src/testing/exercise-store/builders.js";
-import { until } from "#src/testing/exercise-store/until.js";
 import { exerciseAll } from "./every-call.js";
-import { actionsOf, Recorder } from "./recorder.js";
+import { actionsOf } from "./recorder.js";
 import { dynamoServer } from "./server.js";
+import {
+  attributesOf,
+  described,
+  indexesOf,
+  keyOf,
+  migratedShape,
+  openUnmigrated,
+  type Opened,
+  type Shape,
+} from "./provisioning-scene.js";
 import { readTerraform } from "./terraform.js";
 
 const server = dynamoServer();
 
-interface Opened {
-  store: DynamoStore;
-  client: DynamoDBClient;
-  table: string;
-  recorder: Recorder;
-}
-
-/** A store with recorded requests, on a table that does not exist yet. */
-function open(shards = 2): Opened {
-  const table = server.newTable();
-  const recorder = new Recorder();
-  const client = recorder.watch(server.client());
-  const store = dynamodb({ client, table, shards });
-  onTestFinished(async () => {
-    await store.close();
-    client.destroy();
-    await server.drop(table);
-  });
-  return { store, client, table, recorder };
-}
-
-async function described({ client, table }: Opened): Promise<TableDescription> {
-  return (await client.send(new DescribeTableCommand({ TableName: table }))).Table as TableDescription;
-}
-
-/** The definition of a table, from any source. */
-interface Shape {
-  key: string[];
-  attributes: string[];
-  indexes: Record<string, { key: string[]; projection: string; include: string[] }>;
-  ttl: string | undefined;
-  billing: string | undefined;
-}
-
-type KeyParts = readonly { AttributeName?: string | undefined; KeyType?: string | undefined }[] | undefined;
-const keyOf = (parts: KeyParts): string[] =>
-  (parts ?? []).map(({ AttributeName, KeyType }) => `${KeyType} ${AttributeName}`);
-const attributesOf = (
-  all: readonly { AttributeName?: string | undefined; AttributeType?: string | undefined }[] = [],
-): string[] => all.map(({ AttributeName, AttributeType }) => `${AttributeName} ${AttributeType}`).toSorted();
-const indexesOf = (all: readonly GlobalSecondaryIndexDescription[] = []): Shape["indexes"] =>
-  Object.fromEntries(
-    all.map(({ IndexName, KeySchema, Projection }) => [
-      IndexName ?? "",
-      {
-        key: keyOf(KeySchema),
-        projection: Projection?.ProjectionType ?? "",
-        include: (Projection?.NonKeyAttributes ?? []).toSorted(),
-      },
-    ]),
-  );
-
-async function migratedShape(opened: Opened): Promise<Shape> {
-  const table = await described(opened);
-  const ttl = await opened.client.send(new DescribeTimeToLiveCommand({ TableName: opened.table }));
-  const { TimeToLiveStatus, AttributeName } = ttl.TimeToLiveDescription ?? {};
-  return {
-    key: keyOf(table.KeySchema),
-    attributes: attributesOf(table.AttributeDefinitions),
-    indexes: indexesOf(table.GlobalSecondaryIndexes),
-    ttl: TimeToLiveStatus === "ENABLED" ? AttributeName : undefined,
-    billing: table.BillingModeSummary?.BillingMode,
-  };
-}
+const open = (shards?: number): Opened => openUnmigrated(server, shards);
 
 interface Properties extends CreateTableCommandInput {
   TimeToLiveSpecification: { AttributeName: string; Enabled: boolean };
@@ -235,28 +175,6 @@ describe("iamPolicy()", () => {
 });
 
 describe("migrate", () => {
-  it("adds missing indexes and keeps the jobs", async () => {
-    const opened = open();
-    const { store, client, table } = opened;
-    await store.migrate();
-    const whole = await migratedShape(opened);
-    const id = await add(store, { user: "ada" });
-    for (const IndexName of ["owned", "expiring"]) {
-      await client.send(
-        new UpdateTableCommand({ TableName: table, GlobalSecondaryIndexUpdates: [{ Delete: { IndexName } }] }),
-      );
-      // One index at a time; the emulator takes a while.
-      await until(`${IndexName} to be gone`, async () => {
-        const { Table } = await client.send(new DescribeTableCommand({ TableName: table }));
-        return Table?.GlobalSecondaryIndexes?.every((index) => index.IndexName !== IndexName) === true;
-      });
-    }
-    await store.migrate();
-    expect((await migratedShape(opened)).indexes).toEqual(whole.indexes);
-    const { jobs } = await store.list({ user: "ada" }, { limit: 10, cursor: null });
-    expect(jobs.map((job) => job.id)).toEqual([id]);
-  }, 90_000);
-
   it("rejects a table with another key", async () => {
     const { store, client, table } = open();
     await client.send(new CreateTableCommand(foreign(table, "order")));

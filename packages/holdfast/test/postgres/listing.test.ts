@@ -74,7 +74,7 @@ describe("on PostgreSQL", () => {
           const found = await throughout((most, cursor) => find(runner, filter, most, cursor, now), limit);
           expect(found).toEqual(matching(jobs, filter));
         }),
-        { numRuns: 150 },
+        { numRuns: 60 },
       );
     },
     120_000,

@@ -1,3 +1,3 @@
 import { comparesWithModel } from "./model-scene.js";
 
-comparesWithModel({ runs: 40 });
+comparesWithModel({ runs: 20 });

@@ -317,10 +317,7 @@ function readCatchUp(value: unknown): CatchUp {
 export function problemOf(definition: Definition, now: number): InvalidOptionError | null {
   const { everyMs, jitterMs } = definition;
   if (everyMs !== null && jitterMs >= everyMs) {
-    return new InvalidOptionError(
-      "jitter",
-      `must be shorter than the interval, ${everyMs} ms, but is ${jitterMs} ms`,
-    );
+    return new InvalidOptionError("jitter", `must be shorter than the interval, ${everyMs} ms, but is ${jitterMs} ms`);
   }
   return timingProblem(definition, now);
 }

@@ -19,8 +19,8 @@ const LEASE_MS = 800;
 /** The maximum number of schedules fired in one call. */
 const FIRED = 80;
 /** Slots of each schedule. */
-const SLOTS = 20;
-const KILLS = 8;
+const SLOTS = 10;
+const KILLS = 4;
 /** About as long as a firing takes on a busy machine. */
 const KILLED_WITHIN_MS = 30;
 
