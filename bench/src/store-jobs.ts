@@ -22,6 +22,8 @@ export function newJob(queue: string = "default"): NewJob {
     tags: [],
     unique: null,
     schedule: null,
+    parent: null,
+    settings: null,
     trace: null,
   };
 }
@@ -44,5 +46,6 @@ export function completed({ id, fence, attempt, releases }: ClaimedJob): Outcome
     attemptRecord: null,
     keep: true,
     keepMs: null,
+    purgeMs: null,
   };
 }

@@ -50,6 +50,9 @@ export const DEFAULTS = {
 /** The latest time a `Date` can hold. The earliest is the same time before 1970. */
 export const LAST_INSTANT_MS = 8_640_000_000_000_000;
 
+/** In place of a queue's name: all queues are paused. No queue has this name. */
+export const ALL_QUEUES = "*";
+
 export const LIMITS = {
   payloadBytes: 262_144,
   /** Nesting depth of a payload. */
@@ -81,11 +84,15 @@ export const LIMITS = {
   errorDataBytes: 4_096,
   logLines: 100,
   logLineLength: 1_000,
+  /** JSON stored with a job's progress. */
+  progressBytes: 4_096,
   /** Outcomes held in memory during an outage of the store. */
   unsettled: 10_000,
   /** Releases of a job that do not use up an attempt. */
   freeReleases: 3,
   listPage: 1_000,
+  /** Ids in one filter. */
+  listIds: 1_000,
   scheduleLength: 200,
   cronLength: 200,
   /** The shortest interval of a schedule. */

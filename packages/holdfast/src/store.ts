@@ -83,7 +83,7 @@ export interface Store {
   /** Returns the full record of a job, including history and log; null if it does not exist or is not in `scope`. */
   get(id: string, scope?: Scope): Promise<StoredJob | null>;
   /**
-   * Lists matching jobs, newest first, without history and log. Each call reads a bounded number of jobs, so a page may be short
+   * Lists matching jobs in the order of the page, without history and log. Each call reads a bounded number of jobs, so a page may be short
    * or empty although more follow. Only a null cursor means the end.
    */
   list(filter: JobFilter, page: PageRequest): Promise<JobPage>;
@@ -91,7 +91,7 @@ export interface Store {
    * Skips up to `limit` jobs that `list` would return, without reading them. Returns how many it skipped and where the next page
    * begins. Like `list`, it may skip fewer although more follow. Optional: omit it if it would cost as much as `list`.
    */
-  skip?(filter: JobFilter, page: Pick<PageRequest, "limit" | "cursor">): Promise<Skipped>;
+  skip?(filter: JobFilter, page: Pick<PageRequest, "limit" | "cursor" | "order">): Promise<Skipped>;
   /** Cancels waiting jobs and requests cancellation of leased ones. Finished jobs do not change. */
   cancel(ids: readonly string[], scope?: ChangeScope): Promise<CancelResult[]>;
   /**
@@ -99,8 +99,18 @@ export interface Store {
    * continues from its current value.
    */
   retry(ids: readonly string[], scope?: ChangeScope): Promise<RetryResult[]>;
+  /**
+   * Changes jobs that wait (`pending` or `failed`); history and log stay. A job that does not wait any more when the change is
+   * applied is not changed at all.
+   */
+  update(updates: readonly JobUpdate[], scope?: ChangeScope): Promise<UpdateResult[]>;
   /** Deletes jobs that are not leased, with their unique keys, history and log. */
   remove(ids: readonly string[], scope?: ChangeScope): Promise<RemoveResult[]>;
+
+  /** The job that holds a unique key now; null if no job does. */
+  keyHolder(key: string): Promise<KeyHolder | null>;
+  /** Frees a unique key of scope `forever` whose job was deleted. `held`: the job still exists. `missing`: the key is not held. */
+  freeKey(key: string): Promise<FreeKeyResult>;
 
   /**
    * Ends up to `limit` leases that have expired. Each job becomes `cancelled` if that was requested, `dead` if no attempts
@@ -110,10 +120,12 @@ export interface Store {
   /** Dead-letters up to `limit` waiting jobs that have passed their `expiresAt`. Returns the jobs it changed. */
   expireOverdue(limit: number): Promise<ReapedJob[]>;
   /**
-   * Deletes finished jobs, oldest first: those that ended before `before`, or all but the newest `keep`. Returns how many it
-   * deleted, at most `limit`.
+   * Deletes finished jobs, oldest first: those that ended before `before`, or as many as exceed `keep`. Jobs with a purge time of
+   * their own (see {@link JobSettings}) are counted but not deleted. Returns how many it deleted, at most `limit`.
    */
   purge(request: PurgeRequest): Promise<number>;
+  /** Deletes up to `limit` finished jobs whose own purge time has passed. Returns how many. */
+  purgeDue(limit: number): Promise<number>;
   /** Does a small step of the store's own maintenance, such as a checkpoint or returning free pages. */
   maintain(): Promise<void>;
   /** Returns true to one caller per `everyMs`, over all processes: that caller performs the duty `name`. */
@@ -121,11 +133,11 @@ export interface Store {
 
   /** Counts jobs by queue, type and state. Must be fast for any number of jobs. */
   stats(): Promise<StoreStats>;
-  /** Stops claims from this queue, in all processes, from the next claim on. */
+  /** Stops claims from this queue, in all processes, from the next claim on. `*`: from all queues, until `resume("*")`. */
   pause(queue: string): Promise<void>;
   /** Undoes `pause`. */
   resume(queue: string): Promise<void>;
-  /** Returns all queues that have jobs (including finished ones) or are paused. */
+  /** Returns all queues that have jobs (including finished ones) or are paused. An entry `*` means that all queues are paused. */
   queues(): Promise<QueueRecord[]>;
 
   /**
@@ -246,11 +258,25 @@ export interface NewJob {
   unique: UniqueKey | null;
   /** The schedule and slot that created it. */
   schedule: ScheduleSlot | null;
+  /** The id of the job whose handler enqueued it. */
+  parent: string | null;
+  settings: JobSettings | null;
   /**
    * The trace context of the enqueue call as JSON, such as `{"traceparent":"00-…"}`, at most `LIMITS.traceBytes`. Stores do not
    * interpret it. A retry does not change it.
    */
   trace: string | null;
+}
+
+/** What a job sets for itself alone. Most jobs set nothing. Stored and returned unchanged. */
+export interface JobSettings {
+  /** The maximum duration of an attempt; 0: none. */
+  timeoutMs?: number;
+  /**
+   * How long the finished job is kept, by its state: its purge time is this long after it finished. `purgeDue` deletes it then,
+   * and `purge` does not.
+   */
+  keepMs?: Partial<Record<FinishedState, number>>;
 }
 
 /** One instant of a schedule. */
@@ -325,6 +351,8 @@ export interface ClaimedJob {
   error: StoredError | null;
   tags: readonly string[];
   schedule: ScheduleSlot | null;
+  parent: string | null;
+  settings: JobSettings | null;
   trace: string | null;
   /**
    * The job before this claim. The engine uses it to report an expired lease and to reject jobs that must not run. `attempt` is
@@ -368,7 +396,7 @@ export interface Outcome extends LeaseRef {
   error: { message: string; code: string | null } | null;
   /** When the handler started, for jobs whose `start` was not stored; null if it did not start. */
   startedAt: number | null;
-  /** An entry for the job's history; null if the attempt did not fail. */
+  /** An entry for the job's history; null if the attempt ended the job without a failure. */
   attemptRecord: AttemptRecord | null;
   /**
    * False: if `to` is a finished state, delete the job with its history and log, but not its key of scope `forever`. A
@@ -380,26 +408,38 @@ export interface Outcome extends LeaseRef {
    * and in all other stores: only `purge` deletes it.
    */
   keepMs: number | null;
+  /** Sets the purge time of the finished job, this long from now; see {@link JobSettings}. Null: as its settings say. */
+  purgeMs: number | null;
 }
 
 /** `cancelled`: the lease was ended, but a requested cancellation overrode the outcome. */
 export type SettleResult = "applied" | "cancelled" | "lost";
 
-/** A failed attempt in a job's history. */
+/** An attempt in a job's history that did not end the job: it failed, its lease expired, or its worker released the job. */
 export interface AttemptRecord {
   attempt: number;
+  /** The fencing token of its claim. Missing in records of earlier versions, like `end`. */
+  fence?: number;
+  end?: "failed" | "expired" | "released";
   worker: string | null;
   claimedAt: number | null;
   startedAt: number | null;
   endedAt: number;
-  /** Stored and returned unchanged, including fields that the store does not know. */
-  error: ErrorRecord;
+  /** Null for a released job. Stored and returned unchanged, including fields that the store does not know. */
+  error: ErrorRecord | null;
 }
 
 /** Progress and log lines of a running job. */
 export interface Note extends LeaseRef {
-  progress: { fraction: number; note: string | null } | null;
+  progress: StoredProgress | null;
   log: readonly { at: number; line: string }[];
+}
+
+/** `data` is JSON, at most `LIMITS.progressBytes`. */
+export interface StoredProgress {
+  fraction: number;
+  note: string | null;
+  data: string | null;
 }
 
 export interface StoredJob {
@@ -432,15 +472,19 @@ export interface StoredJob {
   key: string | null;
   tags: readonly string[];
   schedule: ScheduleSlot | null;
+  parent: string | null;
+  settings: JobSettings | null;
   trace: string | null;
-  progress: { fraction: number; note: string | null } | null;
-  /** Failed attempts, oldest first; empty in lists. */
+  progress: StoredProgress | null;
+  /** Attempts that did not end the job, oldest first; empty in lists. */
   attempts: readonly AttemptRecord[];
   /** Empty in lists. */
   log: readonly { at: number; line: string }[];
 }
 
 export interface JobFilter {
+  /** At most `LIMITS.listIds`. */
+  ids?: readonly string[] | undefined;
   states?: readonly State[] | undefined;
   types?: readonly string[] | undefined;
   queues?: readonly string[] | undefined;
@@ -448,6 +492,9 @@ export interface JobFilter {
   tag?: string | undefined;
   /** Jobs created by this schedule. */
   schedule?: string | undefined;
+  /** Jobs enqueued by the handler of this job. */
+  parent?: string | undefined;
+  priority?: number | undefined;
   createdAfter?: number | undefined;
   createdBefore?: number | undefined;
 }
@@ -458,6 +505,8 @@ export interface PageRequest {
   cursor: string | null;
   /** False: jobs are returned with the input `null` and without output, and large payloads are not read. Default true. */
   payloads?: boolean | undefined;
+  /** Default `newest`. A cursor belongs to one order. */
+  order?: "newest" | "oldest" | undefined;
 }
 export interface JobPage {
   jobs: StoredJob[];
@@ -475,6 +524,28 @@ export type CancelResult = "cancelled" | "requested" | "finished" | "missing";
 /** `key-held`: another job holds the unique key. `not-retryable`: the job is waiting, running or completed. */
 export type RetryResult = "retried" | "key-held" | "not-retryable" | "missing";
 export type RemoveResult = "removed" | "leased" | "missing";
+export type FreeKeyResult = "freed" | "held" | "missing";
+
+/** A change of a waiting job. Absent fields stay as they are. */
+export interface JobUpdate {
+  id: string;
+  queue?: string;
+  priority?: number;
+  /** JSON. */
+  input?: string;
+  tags?: readonly string[];
+  maxAttempts?: number;
+  expiresAt?: number | null;
+  /** When the job is due; `runAt: null` means now. `delayMs` is added to it. */
+  due?: { runAt: number | null; delayMs: number };
+}
+export type UpdateResult = { status: "updated" } | { status: "not-waiting"; state: State } | { status: "missing" };
+
+export interface KeyHolder {
+  job: string;
+  /** False: the job was deleted, but its key has the scope `forever`. */
+  exists: boolean;
+}
 
 /** A job changed by `reapExpiredLeases` or `expireOverdue`. */
 export interface ReapedJob {

@@ -342,7 +342,8 @@ export interface JobAttempt {
   claimedAt: Date | null;
   startedAt: Date | null;
   endedAt: Date;
-  error: AttemptError;
+  /** Null unless it failed or its lease expired. */
+  error: AttemptError | null;
 }
 
 /** Why an attempt failed, as the handler threw it. */

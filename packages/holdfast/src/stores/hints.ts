@@ -4,11 +4,13 @@ import type {
   Firing,
   Hint,
   InsertResult,
+  JobUpdate,
   NewJob,
   Outcome,
   PutResult,
   ReapedJob,
   RetryResult,
+  UpdateResult,
 } from "../store.js";
 
 /** Jobs may be due now: a queue was resumed, or jobs were imported. */
@@ -75,6 +77,21 @@ export function retryHints(results: readonly RetryResult[]): readonly Hint[] {
   return results.includes("retried") ? [WORK_NOW] : NO_HINTS;
 }
 
+/** Wake-up hints of `update`: a job may be due earlier, or in another queue. */
+export function updateHints(
+  updates: readonly JobUpdate[],
+  results: readonly UpdateResult[],
+  now: number,
+): readonly Hint[] {
+  let inMs = Number.POSITIVE_INFINITY;
+  for (const [at, { due, queue, priority }] of updates.entries()) {
+    if (results[at]?.status !== "updated") continue;
+    if (due !== undefined) inMs = Math.min(inMs, dueInMs(due, now));
+    else if (queue !== undefined || priority !== undefined) inMs = 0;
+  }
+  return workIn(inMs);
+}
+
 /** Wake-up hints of `putSchedule` and `removeSchedule`. */
 export function scheduleHints(result: PutResult | boolean): readonly Hint[] {
   return result === "put" || result === true ? SCHEDULES : NO_HINTS;
@@ -99,7 +116,7 @@ export function mergeHints(hints: Iterable<Hint>): Hint[] {
   return merged;
 }
 
-function dueInMs({ delayMs, runAt }: NewJob, now: number): number {
+function dueInMs({ delayMs, runAt }: Pick<NewJob, "delayMs" | "runAt">, now: number): number {
   return Math.max(0, delayMs + (runAt === null ? 0 : runAt - now));
 }
 

@@ -1,9 +1,9 @@
 import { InvalidOptionError } from "../errors.js";
 import { isFinished, STATE_NAMES, type FinishedState } from "../job/state.js";
-import type { JobFilter, Skipped } from "../store.js";
+import type { JobFilter, PageRequest, Skipped } from "../store.js";
 
 /**
- * How a store with indexes finds a page of jobs, newest first, in bounded work.
+ * How a store with indexes finds a page of jobs, newest or oldest first, in bounded work.
  *
  * Jobs are numbered as they are enqueued (`seq`). A source lists the jobs of one index (of a user, a tag, a kind) in that
  * order. A source that holds only matching jobs returns a page directly. A source that holds others too is scanned in
@@ -30,6 +30,7 @@ export type Source =
   | { by: "all" }
   | { by: "user"; user: string }
   | { by: "schedule"; schedule: string }
+  | { by: "parent"; parent: string }
   | { by: "tag"; tag: string }
   /** Finished jobs of these kinds. */
   | { by: "kinds"; kinds: readonly Kind[] }
@@ -37,22 +38,25 @@ export type Source =
   | { by: "live" }
   /** Live jobs that have failed before, in order. Some of them may be running again. */
   | { by: "failed" }
-  /** Live jobs of some queues (null: all), in no order: either all of them, or the newest `first` without reading their rows. */
+  /** Live jobs of some queues (null: all), in no order: either all of them, or the first `first` without reading their rows. */
   | { by: "queues"; queues: readonly string[] | null; first: number | null }
-  | { by: "seqs"; seqs: readonly number[] };
+  | { by: "seqs"; seqs: readonly number[] }
+  | { by: "ids"; ids: readonly string[] };
+
+export type Order = "newest" | "oldest";
 
 /** The steps of a plan, as a store executes them. */
 export interface PlanExecutor {
   /** Kinds of finished jobs that match a filter's states, types and queues; null if more than `max` had to be read. */
   kinds: (filter: JobFilter, max: number) => readonly Kind[] | null;
-  /** Ranges that may hold jobs of the filter's types and creation time, newest first. */
+  /** Ranges that may hold jobs of the filter's types and creation time, the newest first. */
   ranges: (filter: JobFilter) => readonly SeqRange[];
   /** How many jobs a source has in the range, counted up to `max`. */
   length: (source: Source, range: SeqRange, max: number) => number;
-  /** The `seq` of the nth newest job of a source in the range; null if it has fewer. */
-  nthSeq: (source: Source, range: SeqRange, nth: number) => number | null;
-  /** The newest jobs of a source that match the whole filter. */
-  newest: (source: Source, range: SeqRange, filter: JobFilter, limit: number) => readonly number[];
+  /** The `seq` of the nth job of a source in the range, in this order; null if it has fewer. */
+  nthSeq: (source: Source, range: SeqRange, nth: number, order: Order) => number | null;
+  /** The first jobs of a source that match the whole filter, in this order. */
+  first: (source: Source, range: SeqRange, filter: JobFilter, limit: number, order: Order) => readonly number[];
   /** From the store's counters: live jobs of the filter's queues, those of its types, and those in its states as well. */
   liveCounts: (filter: JobFilter) => { all: number; ofTypes: number; matching: number };
   /** Live jobs of the filter's types and queues, from the index for claims by type; null if that index does not exist. */
@@ -74,9 +78,9 @@ export interface ListLimits {
 }
 
 export interface Found {
-  /** Newest first. One more than the limit if there are more. */
+  /** In the order of the page. One more than the limit if there are more. */
   seqs: number[];
-  /** The scan stopped here: all jobs from this `seq` up were checked. Null: it reached the end. */
+  /** The scan stopped here: the next page begins after this `seq`. Null: it reached the end. */
   stoppedAt: number | null;
 }
 
@@ -119,51 +123,95 @@ function* step<Name extends keyof PlanExecutor>(
   return (yield [name, ...args] as unknown as PlanStep) as ReturnType<PlanExecutor[Name]>;
 }
 
-/** The jobs of a page: matching jobs before the cursor, `limit` of them and one more. */
-export function* findPage(given: JobFilter, limit: number, cursor: number | null, limits: ListLimits): Plan<Found> {
+/** The page that a plan finds. */
+export interface PlannedPage {
+  limit: number;
+  cursor: number | null;
+  order: Order;
+}
+
+export function plannedPage({ limit, cursor, order = "newest" }: Omit<PageRequest, "payloads">): PlannedPage {
+  return { limit, cursor: cursor === null ? null : Number(cursor), order };
+}
+
+/** The jobs of a page: matching jobs after the cursor, `limit` of them and one more. */
+export function* findPage(given: JobFilter, page: PlannedPage, limits: ListLimits): Plan<Found> {
+  const { limit, cursor, order } = page;
   const filter = normalize(given);
-  if ([filter.states, filter.types, filter.queues].some((names) => names?.length === 0)) return NOTHING;
-  const ranges = yield* rangesOf(filter, cursor ?? END);
+  if ([filter.ids, filter.states, filter.types, filter.queues].some((names) => names?.length === 0)) return NOTHING;
+  const ranges = yield* rangesOf(filter, afterCursor(cursor, order));
   const [newest] = ranges;
   const oldest = ranges.at(-1);
   if (newest === undefined || oldest === undefined) return NOTHING;
   const whole = { from: oldest.from, below: newest.below };
   const parts = yield* partsOf(filter, whole, limit + 1, limits);
   if (parts.every(({ bounded }) => bounded)) {
-    return { seqs: yield* newestOf(parts, whole, limit + 1), stoppedAt: null };
+    return { seqs: yield* firstOf(parts, whole, limit + 1, order), stoppedAt: null };
   }
 
   const seqs: number[] = [];
-  let { below } = newest;
   const inOrder = parts.every(({ source, bounded }) => bounded || source.by === "all" || source.by === "live");
   const maxRead = inOrder ? ADJACENT * limits.maxRead : limits.maxRead;
   let left = maxRead;
   // The first batches are small: most scans end there.
   let batch = Math.ceil(left / 40);
-  for (const range of ranges) {
-    below = range.below;
-    while (below > range.from && left > 0) {
-      const here = { from: range.from, below };
-      const length = yield* lengthOf(parts, here, batch);
-      const end = length < batch ? null : yield* nthSeqOf(parts, here, batch);
-      below = end ?? range.from;
-      seqs.push(...(yield* newestOf(parts, { from: below, below: here.below }, limit + 1 - seqs.length)));
+  let rest: SeqRange | null = null;
+  for (const range of order === "newest" ? ranges : ranges.toReversed()) {
+    rest = range;
+    while (rest !== null && left > 0) {
+      const length: number = yield* lengthOf(parts, rest, batch);
+      const end: number | null = length < batch ? null : yield* nthSeqOf(parts, rest, batch, order);
+      const [checked, unchecked]: [SeqRange, SeqRange | null] = split(rest, end, order);
+      rest = unchecked;
+      seqs.push(...(yield* firstOf(parts, checked, limit + 1 - seqs.length, order)));
       if (seqs.length > limit) return { seqs, stoppedAt: null };
       // A batch of few jobs costs its statements too.
       left -= Math.max(length, Math.ceil(maxRead / MAX_STEPS));
       batch = Math.max(1, Math.min(9 * batch, left));
     }
-    if (left <= 0) break;
+    if (left <= 0) {
+      const stoppedAt = rest === null ? endOf(range, order) : startOf(rest, order);
+      return { seqs, stoppedAt: isEnd(stoppedAt, whole, order) ? null : stoppedAt };
+    }
   }
-  return { seqs, stoppedAt: below > whole.from ? below : null };
+  return { seqs, stoppedAt: null };
+}
+
+/** The numbers of the jobs after a cursor. A cursor is a number that the previous pages have passed. */
+function afterCursor(cursor: number | null, order: Order): SeqRange {
+  if (cursor === null) return EVERYTHING;
+  return order === "newest" ? { from: 0, below: cursor } : { from: cursor + 1, below: END };
+}
+
+/** Divides a range after the job `end`: the part that is checked now, and the rest. */
+function split(range: SeqRange, end: number | null, order: Order): [SeqRange, SeqRange | null] {
+  if (end === null) return [range, null];
+  const border = order === "newest" ? end : end + 1;
+  const [lower, upper] = [
+    { from: range.from, below: border },
+    { from: border, below: range.below },
+  ];
+  const [checked, rest] = order === "newest" ? [upper, lower] : [lower, upper];
+  return [checked, rest.from < rest.below ? rest : null];
+}
+
+/** As a cursor: the last number that was passed before this range, or with it. */
+function startOf({ from, below }: SeqRange, order: Order): number {
+  return order === "newest" ? below : from - 1;
+}
+function endOf({ from, below }: SeqRange, order: Order): number {
+  return order === "newest" ? from : below - 1;
+}
+function isEnd(cursor: number, whole: SeqRange, order: Order): boolean {
+  return order === "newest" ? cursor <= whole.from : cursor >= whole.below - 1;
 }
 
 /** Narrowed by types and creation times only; jobs that match the other conditions may be anywhere. */
-function* rangesOf(filter: JobFilter, below: number): Plan<SeqRange[]> {
+function* rangesOf(filter: JobFilter, within: SeqRange): Plan<SeqRange[]> {
   const isNarrowed = hasTime(filter) || filter.types !== undefined;
   const known = isNarrowed ? yield* step("ranges", filter) : [EVERYTHING];
   return known
-    .map((range) => ({ from: range.from, below: Math.min(range.below, below) }))
+    .map((range) => ({ from: Math.max(range.from, within.from), below: Math.min(range.below, within.below) }))
     .filter((range) => range.from < range.below);
 }
 
@@ -174,6 +222,7 @@ function normalize(filter: JobFilter): JobFilter {
   return {
     ...filter,
     states: states?.length === STATE_NAMES.length ? undefined : states,
+    ids: once(filter.ids),
     types: once(filter.types),
     queues: once(filter.queues),
   };
@@ -185,9 +234,14 @@ function hasTime({ createdAfter, createdBefore }: JobFilter): boolean {
 function hasKind({ states, types, queues }: JobFilter): boolean {
   return states !== undefined || types !== undefined || queues !== undefined;
 }
-/** The user, schedule and tag of a filter. Each has an index with its jobs in order. */
-function ownersOf({ user, schedule, tag }: JobFilter): Source[] {
+/** A condition that no index serves. */
+function hasOther({ createdAfter, createdBefore, priority }: JobFilter): boolean {
+  return createdAfter !== undefined || createdBefore !== undefined || priority !== undefined;
+}
+/** The parent, user, schedule and tag of a filter. Each has an index with its jobs in order. */
+function ownersOf({ parent, user, schedule, tag }: JobFilter): Source[] {
   const owners: Source[] = [];
+  if (parent !== undefined) owners.push({ by: "parent", parent });
   if (user !== undefined) owners.push({ by: "user", user });
   if (schedule !== undefined) owners.push({ by: "schedule", schedule });
   if (tag !== undefined) owners.push({ by: "tag", tag });
@@ -195,13 +249,14 @@ function ownersOf({ user, schedule, tag }: JobFilter): Source[] {
 }
 
 function* partsOf(filter: JobFilter, range: SeqRange, wanted: number, limits: ListLimits): Plan<Part[]> {
+  if (filter.ids !== undefined) return [{ source: { by: "ids", ids: filter.ids }, filter, bounded: true }];
   const owners = ownersOf(filter);
   const [owner] = owners;
   if (owner === undefined) {
     if (hasKind(filter)) return yield* partsByKind(filter, range, wanted, limits);
-    return [{ source: { by: "all" }, filter, bounded: !hasTime(filter) }];
+    return [{ source: { by: "all" }, filter, bounded: !hasOther(filter) }];
   }
-  if (owners.length === 1 && !hasKind(filter) && !hasTime(filter)) return [{ source: owner, filter, bounded: true }];
+  if (owners.length === 1 && !hasKind(filter) && !hasOther(filter)) return [{ source: owner, filter, bounded: true }];
   // If one of them has few jobs, all of those are read.
   for (const source of owners) if (yield* isShort(source, range, limits)) return [{ source, filter, bounded: true }];
   if (hasKind(filter)) {
@@ -227,7 +282,7 @@ function* partsByKind(filter: JobFilter, range: SeqRange, wanted: number, limits
     if (kinds === null) return [{ source: { by: "all" }, filter, bounded: false }];
     if (kinds.length > 0) {
       const source: Source = { by: "kinds", kinds };
-      const hasMore = hasTime(filter) || ownersOf(filter).length > 0;
+      const hasMore = hasOther(filter) || ownersOf(filter).length > 0;
       parts.push({ source, filter: finishedOnly, bounded: !hasMore || (yield* isShort(source, range, limits)) });
     }
   }
@@ -262,21 +317,21 @@ function* livePart(filter: JobFilter, wanted: number, limits: ListLimits): Plan<
     if (seqs.length === matching) return { source: { by: "seqs", seqs }, filter, bounded: true };
   }
   const excess = all - matching;
-  if (length <= limits.maxSorted && excess <= MAX_EXCESS && !hasTime(filter) && ownersOf(filter).length === 0) {
+  if (length <= limits.maxSorted && excess <= MAX_EXCESS && !hasOther(filter) && ownersOf(filter).length === 0) {
     return { source: { by: "queues", queues, first: wanted + excess }, filter, bounded: true };
   }
   if (length <= limits.maxRead) return { source: whole, filter, bounded: true };
   return { source: length <= limits.maxSorted ? whole : { by: "live" }, filter, bounded: false };
 }
 
-/** Where the batch of the first scanned part ends: the highest `seq` of their nth jobs. */
-function* nthSeqOf(parts: readonly Part[], range: SeqRange, nth: number): Plan<number | null> {
-  let highest: number | null = null;
+/** Where the batch of the first scanned part ends: the first `seq`, in this order, of their nth jobs. */
+function* nthSeqOf(parts: readonly Part[], range: SeqRange, nth: number, order: Order): Plan<number | null> {
+  let first: number | null = null;
   for (const { source, bounded } of parts) {
-    const seq = bounded ? null : yield* step("nthSeq", source, range, nth);
-    if (seq !== null) highest = Math.max(highest ?? 0, seq);
+    const seq = bounded ? null : yield* step("nthSeq", source, range, nth, order);
+    if (seq !== null) first = first === null ? seq : order === "newest" ? Math.max(first, seq) : Math.min(first, seq);
   }
-  return highest;
+  return first;
 }
 
 /** How many jobs the scanned parts have in the range. */
@@ -286,11 +341,11 @@ function* lengthOf(parts: readonly Part[], range: SeqRange, max: number): Plan<n
   return length;
 }
 
-function* newestOf(parts: readonly Part[], range: SeqRange, limit: number): Plan<number[]> {
+function* firstOf(parts: readonly Part[], range: SeqRange, limit: number, order: Order): Plan<number[]> {
   const found = new Set<number>();
   for (const { source, filter } of parts)
-    for (const seq of yield* step("newest", source, range, filter, limit)) found.add(seq);
-  return [...found].toSorted((a, b) => b - a).slice(0, limit);
+    for (const seq of yield* step("first", source, range, filter, limit, order)) found.add(seq);
+  return [...found].toSorted((a, b) => (order === "newest" ? b - a : a - b)).slice(0, limit);
 }
 
 /** A block of job numbers, and whether it may hold matching jobs. */

@@ -1,4 +1,4 @@
-import type { SlotReason, UniqueKey } from "../store.js";
+import type { JobSettings, SlotReason, UniqueKey } from "../store.js";
 
 /**
  * The scope of a unique key as stores store it. `forever` is stored as `ever`, as the first builds did, so that processes of
@@ -17,4 +17,15 @@ export function readScope(stored: StoredScope): UniqueKey["scope"] {
 /** The reason of a slot. The first builds stored "by hand" for `manual`. */
 export function readReason(stored: string | null): SlotReason | null {
   return (stored === "by hand" ? "manual" : stored) as SlotReason | null;
+}
+
+/** The settings of a job, stored as JSON. A damaged row must not stop the other jobs of its queue. */
+export function readSettings(stored: string | null): JobSettings | null {
+  if (stored === null) return null;
+  try {
+    const settings: unknown = JSON.parse(stored);
+    return typeof settings === "object" ? settings : null;
+  } catch {
+    return null;
+  }
 }

@@ -1,6 +1,7 @@
 import { deepStrictEqual } from "node:assert/strict";
 import { isFinished, isLeased } from "../job/state.js";
-import type { Store, StoredJob } from "../store.js";
+import type { JobFilter, Store, StoredJob } from "../store.js";
+import { KEYS, PARENTS } from "./model-commands.js";
 import { countLabel } from "./model-job.js";
 import type { StoreModel } from "./model.js";
 
@@ -25,16 +26,20 @@ export function must(holds: boolean, what: () => string): void {
 // Small, so that cursors are used.
 const PAGE = 7;
 
-/** Every job of the store, oldest first. */
-export async function allJobs(store: Store): Promise<StoredJob[]> {
+/** Every job of the store that matches, oldest first, read in this order. */
+export async function allJobs(
+  store: Store,
+  filter: JobFilter = {},
+  order: "newest" | "oldest" = "newest",
+): Promise<StoredJob[]> {
   const jobs: StoredJob[] = [];
   let cursor: string | null = null;
   do {
-    const page = await store.list({}, { limit: PAGE, cursor });
+    const page = await store.list(filter, { limit: PAGE, cursor, order });
     jobs.push(...page.jobs);
     cursor = page.cursor;
   } while (cursor !== null);
-  return jobs.toReversed();
+  return order === "newest" ? jobs.toReversed() : jobs;
 }
 
 /** Jobs, queues and stats of the store equal the model. */
@@ -65,6 +70,36 @@ export async function compareHistories(store: Store, model: StoreModel): Promise
   }
 }
 
+/** Lists by parent, priority and id, in both orders, and the holders of keys equal the model. */
+export async function compareLists(store: Store, model: StoreModel, now: number): Promise<void> {
+  const jobs = [...model.jobs.values()].toSorted((a, b) => a.order - b.order);
+  const someIds = jobs.filter((_, at) => at % 3 === 0).map(({ id }) => id);
+  const filters: [JobFilter, (job: StoredJob) => boolean][] = [
+    [{}, () => true],
+    [{ priority: 5 }, ({ priority }) => priority === 5],
+    [{ ids: [...someIds, PARENTS[0] ?? ""] }, ({ id }) => someIds.includes(id)],
+    ...PARENTS.map((parent): [JobFilter, (job: StoredJob) => boolean] => [
+      { parent },
+      (job: StoredJob) => job.parent === parent,
+    ]),
+  ];
+  for (const [filter, fits] of filters) {
+    const expected = jobs.filter(fits).map(({ id }) => id);
+    const what = `the list by ${JSON.stringify(filter)}`;
+    same(
+      (await allJobs(store, filter)).map(({ id }) => id),
+      expected,
+      what,
+    );
+    same(
+      (await allJobs(store, filter, "oldest")).map(({ id }) => id),
+      expected,
+      `${what}, oldest first`,
+    );
+  }
+  for (const key of KEYS) same(await store.keyHolder(key), model.keyHolder(key, now), `the holder of ${key}`);
+}
+
 const IDENTITY = [
   "id",
   "type",
@@ -75,6 +110,8 @@ const IDENTITY = [
   "key",
   "tags",
   "schedule",
+  "parent",
+  "settings",
   "trace",
   "input",
   "output",

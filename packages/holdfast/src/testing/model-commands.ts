@@ -1,8 +1,8 @@
 import type * as fastCheck from "fast-check";
 import type { Arbitrary } from "fast-check";
-import { LIMITS } from "../defaults.js";
+import { ALL_QUEUES, LIMITS } from "../defaults.js";
 import { STATE_NAMES, type FinishedState, type State } from "../job/state.js";
-import type { UniqueKey } from "../store.js";
+import type { JobSettings, UniqueKey } from "../store.js";
 import { scheduleCommands, type ScheduleCommand } from "./model-schedule-commands.js";
 
 /**
@@ -24,7 +24,9 @@ export type Command =
   | { do: "extend"; leases: LeasePick[]; leaseMs: number }
   | { do: "settle"; outcomes: OutcomeDraft[] }
   | { do: "cancel" | "retry" | "remove"; jobs: JobPick[]; user: string | null; states: State[] | null }
-  | { do: "reapExpiredLeases" | "expireOverdue"; limit: number }
+  | { do: "update"; jobs: JobPick[]; change: UpdateDraft; user: string | null; states: State[] | null }
+  | { do: "freeKey"; key: string }
+  | { do: "reapExpiredLeases" | "expireOverdue" | "purgeDue"; limit: number }
   | { do: "purge"; state: FinishedState; rule: { olderThanMs: number } | { keep: number }; limit: number }
   | { do: "pause" | "resume"; queue: string }
   | { do: "advance"; ms: number }
@@ -40,6 +42,17 @@ export type CommandOf<Name extends Command["do"], C = Command> = C extends { do:
     : never
   : never;
 
+/** A change of a waiting job; null fields stay as they are. */
+export interface UpdateDraft {
+  queue: string | null;
+  priority: number | null;
+  inputBytes: number | null;
+  tags: string[] | null;
+  maxAttempts: number | null;
+  expiry: { inMs: number | null } | null;
+  due: { fromNow: number | null; delayMs: number } | null;
+}
+
 export interface JobDraft {
   type: string;
   queue: string;
@@ -53,6 +66,8 @@ export interface JobDraft {
   expiresInMs: number | null;
   tags: string[];
   unique: UniqueKey | null;
+  parent: string | null;
+  settings: JobSettings | null;
   /** Repeats an earlier enqueue with the same id, whatever the other fields. */
   again: number | null;
 }
@@ -91,7 +106,11 @@ const ADVANCE_MS = [1, 1_000, 9_999, 10_000, 10_001, 29_999, 30_000, 30_001, 60_
 // Longer than every lease, delay and period: afterwards every live job is due.
 const MAX_MS = 3_600_000;
 const FINISHED = ["completed", "dead", "cancelled"] as const;
-const KEYS = ["k1", "k2"];
+export const KEYS: readonly string[] = ["k1", "k2"];
+export const PARENTS: readonly string[] = [
+  "018f4d2e-7b3a-7c11-8a55-00000000000a",
+  "018f4d2e-7b3a-7c11-8a55-00000000000b",
+];
 
 const PLAIN_JOB: JobDraft = {
   type: "send",
@@ -105,6 +124,8 @@ const PLAIN_JOB: JobDraft = {
   delayMs: 0,
   expiresInMs: null,
   unique: null,
+  parent: null,
+  settings: null,
   again: null,
 };
 
@@ -123,6 +144,14 @@ export function commands(fc: typeof fastCheck, most: number): Arbitrary<Command[
     periodMs: fc.constantFrom(10_000, 1_800_000),
     onConflict: fc.constantFrom("keep", "replace", "reject"),
   });
+  const keepMs = fc.constantFrom(0, 10_000, 60_000);
+  const settings = fc.record<JobSettings>(
+    {
+      timeoutMs: fc.constantFrom(0, 5_000),
+      keepMs: fc.record({ completed: keepMs, dead: keepMs, cancelled: keepMs }, { requiredKeys: [] }),
+    },
+    { requiredKeys: [] },
+  );
   const job = fc.record<JobDraft>({
     type: fc.constantFrom(...TYPES),
     queue: fc.constantFrom(...QUEUES),
@@ -135,6 +164,8 @@ export function commands(fc: typeof fastCheck, most: number): Arbitrary<Command[
     expiresInMs: fc.constantFrom(null, null, 1, 10_000, 60_000),
     tags: fc.subarray(["red", "blue"]),
     unique: orNull(1, unique, 2),
+    parent: orNull(3, fc.constantFrom(...PARENTS)),
+    settings: orNull(3, settings),
     again: orNull(12, nth),
   });
   const outcome = fc.record<OutcomeDraft>({
@@ -170,8 +201,24 @@ export function commands(fc: typeof fastCheck, most: number): Arbitrary<Command[
     user: orNull(5, fc.constantFrom(...USERS)),
     states: orNull(5, fc.subarray([...STATE_NAMES])),
   });
+  add<CommandOf<"update">>(4, {
+    do: fc.constant("update"),
+    jobs: fc.array(jobPick, { minLength: 1, maxLength: 3 }),
+    change: fc.record<UpdateDraft>({
+      queue: orNull(2, fc.constantFrom(...QUEUES)),
+      priority: orNull(2, fc.constantFrom(0, 5, -5)),
+      inputBytes: orNull(2, fc.constantFrom(0, LIMITS.inlineInputBytes + 1)),
+      tags: orNull(2, fc.subarray(["red", "blue", "green"])),
+      maxAttempts: orNull(2, fc.integer({ min: 1, max: 4 })),
+      expiry: orNull(2, fc.record({ inMs: fc.constantFrom(null, 1, 60_000) })),
+      due: orNull(1, fc.record({ fromNow: fc.constantFrom(null, -5_000, 5_000), delayMs: fc.constantFrom(0, 1_000) })),
+    }),
+    user: orNull(5, fc.constantFrom(...USERS)),
+    states: orNull(5, fc.subarray([...STATE_NAMES])),
+  });
+  add<CommandOf<"freeKey">>(1, { do: fc.constant("freeKey"), key: fc.constantFrom(...KEYS) });
   add<CommandOf<"reapExpiredLeases">>(3, {
-    do: fc.constantFrom("reapExpiredLeases", "expireOverdue"),
+    do: fc.constantFrom("reapExpiredLeases", "expireOverdue", "purgeDue"),
     limit: fc.constantFrom(100, 1),
   });
   add<CommandOf<"purge">>(2, {
@@ -185,7 +232,7 @@ export function commands(fc: typeof fastCheck, most: number): Arbitrary<Command[
   });
   add<CommandOf<"pause">>(2, {
     do: fc.constantFrom("resume", "resume", "resume", "pause"),
-    queue: fc.constantFrom(...QUEUES),
+    queue: fc.constantFrom(...QUEUES, ALL_QUEUES),
   });
   add<CommandOf<"advance">>(7, { do: fc.constant("advance"), ms: fc.constantFrom(...ADVANCE_MS) });
   add<CommandOf<"crash">>(1, { do: fc.constant("crash"), worker: fc.constantFrom(...WORKERS) });
@@ -206,7 +253,7 @@ export const LOOK_AT_KEYS: readonly Command[] = [
 
 /** Ends everything that keeps jobs waiting. */
 export const CALM: readonly Command[] = [
-  ...QUEUES.map((queue) => ({ do: "resume", queue }) as const),
+  ...[...QUEUES, ALL_QUEUES].map((queue) => ({ do: "resume", queue }) as const),
   { do: "advance", ms: MAX_MS },
 ];
 

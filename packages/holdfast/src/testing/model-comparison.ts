@@ -4,11 +4,11 @@ import type { ClaimRequest, ReapedJob, NewJob, Store } from "../store.js";
 import type { FakeClock } from "./clock.js";
 import { insertAll } from "./exercise-store/builders.js";
 import type { ComparedStore } from "./exercise-store/harness.js";
-import { allJobs, compareHistories, compareState, Invariants, must, same } from "./model-check.js";
+import { allJobs, compareHistories, compareLists, compareState, Invariants, must, same } from "./model-check.js";
 import { CALM, CLAIM_ALL, describeCommand, LOOK_AT_KEYS, sensibleOutcome, WORKERS } from "./model-commands.js";
 import type { Command, CommandOf, JobDraft, LeasePick, OutcomeDraft } from "./model-commands.js";
 import { idOf, leaseName, pick } from "./model-names.js";
-import { newJobOf, outcomeOf } from "./model-drafts.js";
+import { newJobOf, outcomeOf, updateOf } from "./model-drafts.js";
 import { ScheduleComparison } from "./model-schedule-comparison.js";
 import { StoreModel } from "./model.js";
 
@@ -78,6 +78,7 @@ export class Comparison {
   async finish(): Promise<void> {
     await this.check();
     await compareHistories(this.#store, this.#model);
+    await compareLists(this.#store, this.#model, this.#clock.now());
     await this.#schedules.checkLists();
     for (const command of LOOK_AT_KEYS) await this.step(command);
     await this.#endAll();
@@ -127,8 +128,14 @@ export class Comparison {
         const reaped = await this.#store.expireOverdue(command.limit);
         return this.#compareReaped(command, reaped, model.expired(now), (id) => model.expire(id, now));
       }
+      case "update":
+        return this.#update(command, now);
+      case "freeKey":
+        return same(await this.#store.freeKey(command.key), model.freeKey(command.key, now), "the result of freeKey");
       case "purge":
         return this.#purge(command, now);
+      case "purgeDue":
+        return this.#purgeDue(command.limit, now);
       case "pause":
         model.paused.add(command.queue);
         return this.#store.pause(command.queue);
@@ -235,7 +242,7 @@ export class Comparison {
     for (const { job, worker } of this.#leases(picks)) {
       const { id, fence } = job;
       const before = await this.#store.get(id);
-      const progress = { fraction: 0.5, note: `at ${now}` };
+      const progress = { fraction: 0.5, note: `at ${now}`, data: JSON.stringify({ now }) };
       const log = [{ at: now, line: `fence ${fence}` }];
       await this.#storeOf(worker).note([{ id, fence, progress, log }]);
       const after = await this.#store.get(id);
@@ -283,6 +290,29 @@ export class Comparison {
     for (const [at, id] of ids.entries()) {
       if (results[at] === "removed") this.#invariants.deleted(id);
       if (results[at] === "retried") this.#invariants.retried(id);
+    }
+  }
+
+  async #update(command: CommandOf<"update">, now: number): Promise<void> {
+    const found = command.jobs.map(({ nth }) => pick([...this.#asked.keys()], nth));
+    const ids = [...new Set(found.filter((id) => id !== undefined))];
+    this.#touched.push(...ids);
+    const scope = { user: command.user ?? undefined, states: command.states ?? undefined };
+    const updates = ids.map((id) => updateOf(command.change, id, now));
+    const results = await this.#store.update(updates, scope);
+    const expected = updates.map((update) => this.#model.update(update, scope, now));
+    same(results, expected, "the results of update");
+  }
+
+  async #purgeDue(limit: number, now: number): Promise<void> {
+    const count = await this.#store.purgeDue(limit);
+    const due = new Set(this.#model.purgeDue(now).map(({ id }) => id));
+    same(count, Math.min(limit, due.size), "the result of purgeDue");
+    const kept = new Set((await allJobs(this.#store)).map((job) => job.id));
+    for (const { id } of [...this.#model.jobs.values()].filter((job) => !kept.has(job.id))) {
+      must(due.has(id), () => `purgeDue deleted ${id}, whose purge time has not passed`);
+      this.#model.purge(id);
+      this.#invariants.deleted(id);
     }
   }
 

@@ -8,18 +8,32 @@ import {
   type LeasedJob,
 } from "../engine/worker/outcome.js";
 import { NotRetryable } from "../errors.js";
-import type { NewJob, Outcome } from "../store.js";
-import type { JobDraft, OutcomeDraft } from "./model-commands.js";
+import type { JobUpdate, NewJob, Outcome } from "../store.js";
+import type { JobDraft, OutcomeDraft, UpdateDraft } from "./model-commands.js";
 
 /** The job as a client would enqueue it. `n` makes its input unique. */
 export function newJobOf(draft: JobDraft, id: string, n: number, now: number): NewJob {
-  const { type, queue, priority, user, maxAttempts, delayMs, tags, unique, inputBytes } = draft;
+  const { type, queue, priority, user, maxAttempts, delayMs, tags, unique, inputBytes, parent, settings } = draft;
   const runAt = draft.runAtFromNow === null ? null : now + draft.runAtFromNow;
   const expiresAt = draft.expiresInMs === null ? null : now + draft.expiresInMs;
   const input = JSON.stringify({ n, padding: "x".repeat(inputBytes) });
   const trace = n % 2 === 0 ? null : JSON.stringify({ traceparent: `trace of ${n}` });
-  const rest = { delayMs, tags, unique, runAt, expiresAt, input, schedule: null, trace };
+  const rest = { delayMs, tags, unique, runAt, expiresAt, input, schedule: null, parent, settings, trace };
   return { id, type, queue, priority, user, maxAttempts, ...rest };
+}
+
+export function updateOf(draft: UpdateDraft, id: string, now: number): JobUpdate {
+  const { queue, priority, inputBytes, tags, maxAttempts, expiry, due } = draft;
+  return {
+    id,
+    ...(queue !== null && { queue }),
+    ...(priority !== null && { priority }),
+    ...(inputBytes !== null && { input: JSON.stringify({ changed: now, padding: "x".repeat(inputBytes) }) }),
+    ...(tags !== null && { tags }),
+    ...(maxAttempts !== null && { maxAttempts }),
+    ...(expiry !== null && { expiresAt: expiry.inMs === null ? null : now + expiry.inMs }),
+    ...(due !== null && { due: { runAt: due.fromNow === null ? null : now + due.fromNow, delayMs: due.delayMs } }),
+  };
 }
 
 /** The outcome that the engine would report. The retry policy is the real one; only the handler's result is made up. */
@@ -42,7 +56,7 @@ export function outcomeOf(lease: LeasedJob, draft: OutcomeDraft, now: number): O
     case "cancelled":
       return cancelled(known);
     case "release":
-      return released(known, draft.delayMs);
+      return released(known, now, draft.delayMs);
     case "triage":
       return rejectUnrun(lease, now) ?? completed(known, "{}");
     case "no-handler":

@@ -4,6 +4,8 @@ import type { AttemptRecord, ClaimedJob, ReapedJob, NewJob, StoredJob, UniqueKey
 /** A job of the model: the visible record, its requested unique key, and its position in insertion order. */
 export interface ModelJob extends StoredJob {
   attempts: AttemptRecord[];
+  /** When `purgeDue` deletes it; null: only `purge` does. */
+  purgeAt: number | null;
   unique: UniqueKey | null;
   order: number;
 }
@@ -18,6 +20,7 @@ export interface HeldKey {
 /** The record of a job just enqueued. */
 export function newRecord(job: NewJob, now: number, order: number): ModelJob {
   const { id, type, queue, priority, user, input, maxAttempts, expiresAt, tags, unique, schedule, trace } = job;
+  const { parent, settings } = job;
   const dueAt = (job.runAt ?? now) + job.delayMs;
   return {
     id,
@@ -31,8 +34,11 @@ export function newRecord(job: NewJob, now: number, order: number): ModelJob {
     tags,
     unique,
     schedule,
+    parent,
+    settings,
     trace,
     order,
+    purgeAt: null,
     key: unique?.key ?? null,
     state: "pending",
     attempt: 0,
@@ -59,7 +65,7 @@ export function newRecord(job: NewJob, now: number, order: number): ModelJob {
 /** The job as returned by a claim. */
 export function claimedRecord(job: ModelJob, error: ClaimedJob["error"], previous: ClaimedJob["previous"]): ClaimedJob {
   const { id, fence, type, queue, priority, user, input, tags, schedule, trace, runAt, expiresAt, createdAt } = job;
-  const { attempt, maxAttempts, losses, releases } = job;
+  const { attempt, maxAttempts, losses, releases, parent, settings } = job;
   return {
     id,
     fence,
@@ -70,6 +76,8 @@ export function claimedRecord(job: ModelJob, error: ClaimedJob["error"], previou
     input,
     tags,
     schedule,
+    parent,
+    settings,
     trace,
     runAt,
     expiresAt,

@@ -8,12 +8,16 @@ import {
   settledBefore,
   STALE_ERROR,
 } from "../job/state.js";
+import { ALL_QUEUES } from "../defaults.js";
 import type { FinishedState } from "../job/state.js";
 import type {
   CancelResult,
   ClaimedJob,
   ClaimRequest,
+  FreeKeyResult,
   InsertResult,
+  JobUpdate,
+  KeyHolder,
   ReapedJob,
   LeaseResult,
   LeaseRef,
@@ -26,6 +30,7 @@ import type {
   SettleResult,
   StartMark,
   UniqueKey,
+  UpdateResult,
 } from "../store.js";
 import { claimedRecord, countLabel, heldKey, reapedJob, newRecord, type HeldKey, type ModelJob } from "./model-job.js";
 import { ScheduleModel } from "./model-schedules.js";
@@ -82,7 +87,7 @@ export class StoreModel {
   claimable(request: Pick<ClaimRequest, "queues" | "types">, now: number): ModelJob[] {
     return [...this.jobs.values()]
       .filter((job) => job.dueAt !== null && job.dueAt <= now)
-      .filter((job) => !this.paused.has(job.queue))
+      .filter((job) => !this.paused.has(job.queue) && !this.paused.has(ALL_QUEUES))
       .filter((job) => request.queues === null || request.queues.includes(job.queue))
       .filter((job) => request.types === null || request.types.includes(job.type))
       .sort((a, b) => b.priority - a.priority || (a.dueAt ?? 0) - (b.dueAt ?? 0) || a.order - b.order);
@@ -122,9 +127,9 @@ export class StoreModel {
 
   /** Adds the attempt of an expired lease to the history. */
   #recordExpiredLease(job: ModelJob, now: number): void {
-    const { attempt, worker, claimedAt, startedAt } = job;
+    const { attempt, fence, worker, claimedAt, startedAt } = job;
     const error = { ...STALE_ERROR, stack: null };
-    job.attempts.push({ attempt, worker, claimedAt, startedAt, endedAt: now, error });
+    job.attempts.push({ attempt, fence, end: "expired", worker, claimedAt, startedAt, endedAt: now, error });
     job.error = { ...STALE_ERROR, at: now };
   }
 
@@ -166,6 +171,7 @@ export class StoreModel {
     const to = cancelled ? "cancelled" : outcome.to;
     if (isFinished(to)) {
       this.#finish(job, to, now);
+      if (outcome.purgeMs !== null) job.purgeAt = now + outcome.purgeMs;
       if (to === "completed") job.output = outcome.output;
       if (!outcome.keep && to === outcome.to) this.purge(job.id);
     } else {
@@ -175,7 +181,9 @@ export class StoreModel {
   }
 
   #finish(job: ModelJob, state: FinishedState, now: number): void {
-    Object.assign(job, { state, dueAt: null, finishedAt: now, worker: null } satisfies Partial<ModelJob>);
+    const keepMs = job.settings?.keepMs?.[state];
+    const purgeAt = keepMs === undefined ? null : now + keepMs;
+    Object.assign(job, { state, dueAt: null, finishedAt: now, purgeAt, worker: null } satisfies Partial<ModelJob>);
     this.#freeKey(job, ["waiting", "live"]);
   }
 
@@ -208,8 +216,30 @@ export class StoreModel {
     this.#wait(job, "pending", now);
     // A retried job must be able to run, so an old expiry is removed.
     const fresh = { attempt: 0, losses: 0, releases: 0, finishedAt: null, cancelRequestedAt: null, expiresAt: null };
-    Object.assign(job, { ...fresh, error: null } satisfies Partial<ModelJob>);
+    Object.assign(job, { ...fresh, error: null, purgeAt: null } satisfies Partial<ModelJob>);
     return "retried";
+  }
+
+  update({ id, due, ...changes }: JobUpdate, scope: ChangeScope, now: number): UpdateResult {
+    const job = this.#visible(id, scope);
+    if (job === undefined) return { status: "missing" };
+    if (!isWaiting(job.state)) return { status: "not-waiting", state: job.state };
+    Object.assign(job, changes);
+    if (due !== undefined) job.dueAt = job.runAt = (due.runAt ?? now) + due.delayMs;
+    return { status: "updated" };
+  }
+
+  keyHolder(key: string, now: number): KeyHolder | null {
+    const held = this.#holderOf(key, now);
+    return held === undefined ? null : { job: held.job, exists: this.jobs.has(held.job) };
+  }
+
+  freeKey(key: string, now: number): FreeKeyResult {
+    const holder = this.keyHolder(key, now);
+    if (holder === null) return "missing";
+    if (holder.exists) return "held";
+    this.keys.delete(key);
+    return "freed";
   }
 
   remove(id: string, scope: ChangeScope): RemoveResult {
@@ -259,7 +289,14 @@ export class StoreModel {
       .filter((job) => job.state === request.state)
       .sort((a, b) => (a.finishedAt ?? 0) - (b.finishedAt ?? 0) || a.order - b.order);
     const surplus = keep === null ? 0 : Math.max(0, ended.length - keep);
-    return ended.filter((job, at) => at < surplus || (before !== null && (job.finishedAt ?? 0) < before));
+    return ended
+      .filter((job) => job.purgeAt === null)
+      .filter((job, at) => at < surplus || (before !== null && (job.finishedAt ?? 0) < before));
+  }
+
+  /** Finished jobs whose own purge time has passed. */
+  purgeDue(now: number): ModelJob[] {
+    return [...this.jobs.values()].filter((job) => job.purgeAt !== null && job.purgeAt <= now);
   }
 
   /** Deletes a job at the end of its retention. A `forever` key stays. */

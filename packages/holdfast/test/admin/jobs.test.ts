@@ -167,7 +167,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
       error: { message: "no such address" },
       attempts: [{ attempt: 1, error: { message: "no such address", stack: expect.stringContaining("Error") } }],
       log: [{ line: "to invalid" }],
-      progress: { fraction: 0.5, note: "half" },
+      progress: { fraction: 0.5, note: "half", data: null },
     });
     expect(checked("jobs.retry", await client.jobs.retry({ id }))).toEqual({ status: "retried" });
     expect((await client.jobs.get({ id })).state).toBe("pending");

@@ -196,7 +196,7 @@ describe("fail", () => {
     const dead = await jobOf(hf, id);
     expect(dead).toMatchObject({ state: "dead", attempt: 8, error: { message: "the last" }, dueAt: null });
     expect(dead.finishedAt).toEqual(new Date(clock.now()));
-    expect(dead.attempts.map((attempt) => attempt.error.message)).toEqual([
+    expect(dead.attempts.map((attempt) => attempt.error?.message)).toEqual([
       ...Array.from({ length: 7 }, (_, index) => `attempt ${index + 1}`),
       "the last",
     ]);

@@ -182,7 +182,7 @@ it("stores log lines in several items if needed", async () => {
   const noteOf = (job: ClaimedJob | undefined, lines: string[]): Note => ({
     id: job?.id ?? "",
     fence: job?.fence ?? 0,
-    progress: { fraction: 0.5, note: null },
+    progress: { fraction: 0.5, note: null, data: null },
     log: lines.map((line, at) => ({ at, line })),
   });
   // Six bytes each as JSON.

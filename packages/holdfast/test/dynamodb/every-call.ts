@@ -52,7 +52,7 @@ async function jobs(store: Store): Promise<void> {
   await store.start([{ ...job, startedAt: 1 }]);
   await store.extend([job], 30_000);
   await store.note([
-    { id: job.id, fence: job.fence, progress: { fraction: 0.5, note: null }, log: [{ at: 1, line: "a" }] },
+    { id: job.id, fence: job.fence, progress: { fraction: 0.5, note: null, data: null }, log: [{ at: 1, line: "a" }] },
   ]);
   await expect(store.settleIn({}, outcomeOf(job, "completed"), null)).rejects.toThrow("tx");
   await store.settle([failureOf(job, "no")]);

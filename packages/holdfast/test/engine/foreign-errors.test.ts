@@ -89,7 +89,7 @@ describe("the error of an attempt", () => {
     );
     expect(found).toMatchObject({ error: { message: "far away", code: "E_FAR" } });
     expect(found.attempts[0]?.error).toMatchObject({ message: "far away", data: { status: 503 }, cause: null });
-    expect(found.attempts[0]?.error.stack).toMatch(/^TypeError: far away/);
+    expect(found.attempts[0]?.error?.stack).toMatch(/^TypeError: far away/);
   });
 
   it("of a circular object keeps its message", async () => {
@@ -115,7 +115,7 @@ describe("the error of an attempt", () => {
   it("is redacted before it is stored", async () => {
     const error = Object.assign(new Error("declined"), { card: "4242", password: "hunter2" });
     const { job: found } = await thrown(error, { redact: ["**.card"] });
-    expect(found.attempts[0]?.error.data).toEqual({ card: "[redacted]", password: "[redacted]" });
+    expect(found.attempts[0]?.error?.data).toEqual({ card: "[redacted]", password: "[redacted]" });
   });
 
   it("of this copy: RetryAfter is recognized", async () => {

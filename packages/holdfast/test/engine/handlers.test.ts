@@ -140,7 +140,7 @@ describe("handlers", () => {
     expect(dead).toMatchObject({ state: "dead", maxAttempts: 4, error: { code: "INVALID_INPUT" } });
     expect(dead.error?.message).toContain("to: ");
     // Its frames would all be of the engine.
-    expect(dead.attempts.map(({ error }) => error.stack)).toEqual([null]);
+    expect(dead.attempts.map(({ error }) => error?.stack)).toEqual([null]);
   });
 
   it("a handler receives the output of its schema", async () => {
@@ -241,13 +241,13 @@ describe("handlers", () => {
     await clock.advance("1s");
     expect(await read(id)).toMatchObject({
       state: "running",
-      progress: { fraction: 0.5, note: "half way" },
+      progress: { fraction: 0.5, note: "half way", data: null },
       log: [{ at: begunAt, line: "begun" }],
     });
     gate.resolve();
     await clock.settle();
     const ended = await read(id);
-    expect(ended).toMatchObject({ state: "completed", progress: { fraction: 1, note: null } });
+    expect(ended).toMatchObject({ state: "completed", progress: { fraction: 1, note: null, data: null } });
     expect(ended.log.map(({ line }) => line)).toEqual(["begun", "done"]);
     expect(events).toMatchObject([
       { id, fraction: 0.5, note: "half way" },

@@ -24,7 +24,7 @@ describe("timeouts", () => {
     const failed = await read(id);
     expect(failed).toMatchObject({ state: "failed", attempt: 1, error: { code: "JOB_TIMEOUT" } });
     expect(failed.error?.message).toContain("10000 ms");
-    expect(failed.attempts[0]?.error.stack).toBeNull();
+    expect(failed.attempts[0]?.error?.stack).toBeNull();
     expect(failed.runAt.getTime() - clock.now()).toBe(30_000);
   });
 

@@ -7,7 +7,17 @@ import { callersRunner, type Runner } from "#src/stores/postgres/connection/db.j
 import { pageFinder } from "#src/stores/postgres/jobs/listing.js";
 import { sqlFor } from "#src/stores/postgres/connection/sql.js";
 import { BLOCK } from "#src/stores/list-plan.js";
-import { anyFilter, LIST_LIMITS, fill, matching, START, throughout, type Listed } from "../listing/listed.js";
+import {
+  anyFilter,
+  anyPage,
+  withIds,
+  LIST_LIMITS,
+  fill,
+  matching,
+  START,
+  throughout,
+  type Listed,
+} from "../listing/listed.js";
 import { postgresServer } from "./server.js";
 
 const server = postgresServer();
@@ -70,9 +80,10 @@ describe("on PostgreSQL", () => {
     async (bounds) => {
       const find = pageFinder(sqlFor(schema, "text"), bounds);
       await fc.assert(
-        fc.asyncProperty(anyFilter, fc.constantFrom(1, 4, 50, 1_000), async (filter, limit) => {
-          const found = await throughout((most, cursor) => find(runner, filter, most, cursor, now), limit);
-          expect(found).toEqual(matching(jobs, filter));
+        fc.asyncProperty(anyFilter, anyPage, async (given, { every, ...page }) => {
+          const filter = withIds(given, jobs, every);
+          const found = await throughout((each) => find(runner, filter, each, now), page);
+          expect(found).toEqual(matching(jobs, filter, page.order));
         }),
         { numRuns: 60 },
       );

@@ -79,7 +79,9 @@ describe.each(PATHS)("planted functions in %s do not run", (path) => {
     const refs = [first, second].map(({ id, fence }) => ({ id, fence }));
     expect(await store.start(refs.map((ref) => ({ ...ref, startedAt: 1 })))).toEqual(["kept", "kept"]);
     expect(await store.extend(refs, 60_000)).toEqual(["kept", "kept"]);
-    await store.note([{ ...first, progress: { fraction: 0.5, note: "half" }, log: [{ at: 1, line: "line" }] }]);
+    await store.note([
+      { ...first, progress: { fraction: 0.5, note: "half", data: null }, log: [{ at: 1, line: "line" }] },
+    ]);
     await finish(store, first);
     expect(await settleOne(store, failureOf(second, "no"))).toBe("applied");
     expect(await settleOne(store, outcomeOf(third, "dead", { keep: false }))).toBe("applied");
@@ -162,7 +164,12 @@ describe.each(PATHS)("planted functions in %s do not run", (path) => {
     await store.insertIn(tx, [newJob({ unique: key("k", { onConflict: "replace" }) })]);
     const id = await jobIn(store, "running");
     const ended = outcomeOf({ ...(await leaseOf(store, id)), attempt: 1, releases: 0 } as never, "completed");
-    const note = { id, fence: ended.fence, progress: { fraction: 1, note: null }, log: [{ at: 1, line: "l" }] };
+    const note = {
+      id,
+      fence: ended.fence,
+      progress: { fraction: 1, note: null, data: null },
+      log: [{ at: 1, line: "l" }],
+    };
     expect(await store.settleIn(tx, ended, note)).toBe("applied");
     await tx.query("COMMIT");
     expect((await tx.query("SHOW search_path")).rows).toEqual([{ search_path: path.replaceAll(" ", "") }]);

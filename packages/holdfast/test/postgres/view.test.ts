@@ -129,7 +129,7 @@ async function fullJob({ store, sql }: Scene): Promise<string> {
     trace: '{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}',
   });
   const lease = await claimOne(store);
-  await store.note([{ id, fence: lease.fence, progress: { fraction: 0.5, note: "half" }, log: [] }]);
+  await store.note([{ id, fence: lease.fence, progress: { fraction: 0.5, note: "half", data: null }, log: [] }]);
   await settleOne(store, failureOf(lease, "broke", { startedAt: 6_000 }));
   await sql("UPDATE $s.live SET cancel_at = 8000");
   return id;

@@ -129,7 +129,9 @@ describe("rows that belong to a job", () => {
     );
     const ids = await addAll(store, jobs);
     for (const claimed of await claim(store)) {
-      await store.note([{ ...claimed, progress: { fraction: 0.5, note: "half" }, log: [{ at: 0, line: "hello" }] }]);
+      await store.note([
+        { ...claimed, progress: { fraction: 0.5, note: "half", data: null }, log: [{ at: 0, line: "hello" }] },
+      ]);
       await store.settle([failureOf(claimed, "once")]);
     }
     for (const claimed of await claim(store)) await finish(store, claimed);

@@ -8,7 +8,17 @@ import { pageFinder } from "#src/stores/sqlite/jobs/listing.js";
 import { openSqlite } from "#src/stores/sqlite/open.js";
 import { BLOCK } from "#src/stores/list-plan.js";
 import { newJob } from "#src/testing/exercise-store/builders.js";
-import { anyFilter, LIST_LIMITS, fill, matching, START, throughout, type Listed } from "../listing/listed.js";
+import {
+  anyFilter,
+  anyPage,
+  withIds,
+  LIST_LIMITS,
+  fill,
+  matching,
+  START,
+  throughout,
+  type Listed,
+} from "../listing/listed.js";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -60,9 +70,10 @@ describe("listing on SQLite", () => {
   it.each(LIST_LIMITS)("pages list each matching job once and in order, for any filter, with %j", async (limits) => {
     const find = pageFinder(db, laneStatements(db), limits);
     await fc.assert(
-      fc.asyncProperty(anyFilter, fc.constantFrom(1, 4, 50, 1_000), async (filter, limit) => {
-        const found = await throughout((size, cursor) => find(filter, size, cursor, now), limit);
-        expect(found).toEqual(matching(jobs, filter));
+      fc.asyncProperty(anyFilter, anyPage, async (given, { every, ...page }) => {
+        const filter = withIds(given, jobs, every);
+        const found = await throughout((each) => find(filter, each, now), page);
+        expect(found).toEqual(matching(jobs, filter, page.order));
       }),
       { numRuns: 400 },
     );

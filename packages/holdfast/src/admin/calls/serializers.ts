@@ -58,7 +58,7 @@ export function jobDetail(job: Job, redact: Redactor): JobDetail {
       claimedAt: isoOrNull(attempt.claimedAt),
       startedAt: isoOrNull(attempt.startedAt),
       endedAt: iso(attempt.endedAt),
-      error: redactError(attempt.error, redact),
+      error: attempt.error === null ? null : redactError(attempt.error, redact),
     })),
     log: job.log.map(({ at, line }) => ({ at: iso(at), line })),
   };

@@ -63,7 +63,7 @@ export function readJob(stored: StoredJob): Job {
       claimedAt: dateOrNull(attempt.claimedAt),
       startedAt: dateOrNull(attempt.startedAt),
       endedAt: dateOf(attempt.endedAt),
-      error: readError(attempt.error),
+      error: attempt.error === null ? null : readError(attempt.error),
     })),
     log: stored.log.map(({ at, line }) => ({ at: dateOf(at), line })),
   };

@@ -39,6 +39,8 @@ export async function jobForRerun(engine: EngineContext, id: string, options: Re
     delayMs: 0,
     expiresAt: null,
     unique: unique?.key === old.key ? unique : null,
+    parent: null,
+    settings: old.settings,
     trace: null,
   };
 }

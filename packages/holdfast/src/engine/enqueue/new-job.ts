@@ -85,6 +85,8 @@ export function readNewJob(
     tags: options.tags === undefined ? defaults.tags : readTags(options.tags),
     unique: options.unique === undefined ? null : readUnique(options.unique, options.user, now),
     schedule: null,
+    parent: null,
+    settings: null,
     trace: null,
   };
 }

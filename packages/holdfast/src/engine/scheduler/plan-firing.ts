@@ -86,6 +86,8 @@ function slotJob(schedule: StoredSchedule, slot: number, at: number): NewJob {
     expiresAt: expiresAfterMs === null ? null : Math.max(runAt, at) + expiresAfterMs,
     unique: overlap === "skip" ? scheduleUnique(name) : null,
     schedule: { name, slot },
+    parent: null,
+    settings: null,
     // No call enqueued it, so its first attempt starts a new trace.
     trace: null,
   };

@@ -115,7 +115,7 @@ export function newLease(engine: EngineContext, held: HeldLease, leaseMs: number
     },
 
     release: async (options = {}) => {
-      await settle(released(held, durationMs(options.delay ?? 0, "delay")));
+      await settle(released(held, engine.clock.now(), durationMs(options.delay ?? 0, "delay")));
     },
   };
 }

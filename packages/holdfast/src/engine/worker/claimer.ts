@@ -308,7 +308,7 @@ export class Claimer {
 
   #releaseReady(): void {
     for (const lease of this.ready().splice(0)) {
-      this.#settle(lease, released(lease));
+      this.#settle(lease, released(lease, this.#engine.clock.now()));
     }
   }
 

@@ -5,7 +5,7 @@ import { isNotRetryable, retryAfterOf } from "../../errors.js";
 import type { Redactor } from "../../redact.js";
 import type { Backoff } from "../../job/retry.js";
 import { EXPIRED_ERROR, STALE_ERROR } from "../../job/state.js";
-import type { ClaimedJob, Outcome } from "../../store.js";
+import type { AttemptRecord, ClaimedJob, Outcome } from "../../store.js";
 
 /**
  * Decides the outcome of an attempt: completed, failed with a retry delay, dead, cancelled or released. Pure functions; nothing
@@ -34,6 +34,7 @@ function outcome(lease: LeasedJob, to: Outcome["to"], more: Partial<Outcome> = {
     attemptRecord: null,
     keep: true,
     keepMs: null,
+    purgeMs: null,
     ...more,
   };
 }
@@ -85,7 +86,7 @@ export function failed(lease: LeasedJob, thrown: unknown, policy: FailurePolicy)
   return outcome(lease, isDead ? "dead" : "failed", {
     delayMs: isDead ? 0 : retryDelay(job.attempt, thrown, policy),
     error: { message: error.message, code: error.code },
-    attemptRecord: attemptRecord(lease, error, policy.now),
+    attemptRecord: attemptRecord(lease, "failed", error, policy.now),
   });
 }
 
@@ -101,9 +102,16 @@ function retryDelay(attempt: number, thrown: unknown, { backoff, random, onInval
   }
 }
 
-function attemptRecord(lease: LeasedJob, error: ErrorRecord, now: number): Outcome["attemptRecord"] {
+function attemptRecord(
+  lease: LeasedJob,
+  end: AttemptRecord["end"] & string,
+  error: ErrorRecord | null,
+  now: number,
+): AttemptRecord {
   return {
     attempt: lease.job.attempt,
+    fence: lease.job.fence,
+    end,
     worker: lease.worker,
     claimedAt: lease.claimedAt,
     startedAt: lease.startedAt,
@@ -122,8 +130,9 @@ export function cancelled(lease: LeasedJob): Outcome {
  * The job is released for another worker. If its handler had started, the attempt is counted from the fourth release on:
  * otherwise a job that stops its worker every time would run forever.
  */
-export function released(lease: LeasedJob, delayMs = 0): Outcome {
+export function released(lease: LeasedJob, now: number, delayMs = 0): Outcome {
   const { job } = lease;
+  const attempted = { delayMs, attemptRecord: attemptRecord(lease, "released", null, now) };
   if (lease.startedAt === null) return outcome(lease, "pending", { delayMs, attempt: job.previous.attempt });
   if (job.releases >= LIMITS.freeReleases) {
     if (job.attempt >= job.maxAttempts) {
@@ -131,9 +140,9 @@ export function released(lease: LeasedJob, delayMs = 0): Outcome {
         error: { message: "Released too often with no attempt left", code: "RELEASED" },
       });
     }
-    return outcome(lease, "pending", { delayMs });
+    return outcome(lease, "pending", attempted);
   }
-  return outcome(lease, "pending", { delayMs, attempt: job.previous.attempt, releases: job.releases + 1 });
+  return outcome(lease, "pending", { ...attempted, attempt: job.previous.attempt, releases: job.releases + 1 });
 }
 
 /** Error code of a job whose type has no handler. */
@@ -155,7 +164,7 @@ export function deferUnknownType(
     return outcome(lease, "dead", {
       error,
       attempt: job.previous.attempt,
-      attemptRecord: attemptRecord(lease, { ...error, stack: null }, now),
+      attemptRecord: attemptRecord(lease, "failed", { ...error, stack: null }, now),
     });
   }
   return outcome(lease, "pending", {

@@ -117,7 +117,7 @@ export class Run implements ContextSource {
     }
     if (this.hasEnded) return;
     const text = note === undefined ? null : storableString(String(note), LIMITS.logLineLength);
-    this.#progress = { fraction, note: text };
+    this.#progress = { fraction, note: text, data: null };
     this.#engine.events.emit("progress", { ...leaseEvent(this.lease), fraction, note: text });
   }
 

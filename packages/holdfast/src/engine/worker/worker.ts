@@ -313,7 +313,7 @@ export class JobWorker implements Worker {
       // The handler has not started: an outage must not cost the job an attempt.
       this.#emitOutage("start", error);
       lease.startedAt = null;
-      if (!run.hasEnded) this.#finish(run, released(lease, DEFAULTS.pollMs));
+      if (!run.hasEnded) this.#finish(run, released(lease, this.#engine.clock.now(), DEFAULTS.pollMs));
       return false;
     }
     if (run.hasEnded) return false;
@@ -405,7 +405,7 @@ export class JobWorker implements Worker {
   #outcomeAfterAbort(run: Run): Outcome | null {
     if (run.reason instanceof LeaseLostError) return null;
     if (run.reason instanceof JobCancelledError) return cancelled(run.lease);
-    if (run.reason instanceof WorkerStoppingError) return released(run.lease);
+    if (run.reason instanceof WorkerStoppingError) return released(run.lease, this.#engine.clock.now());
     return this.#failed(run, run.reason, false);
   }
 

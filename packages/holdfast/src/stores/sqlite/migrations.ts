@@ -197,6 +197,19 @@ INSERT INTO holdfast_paused SELECT DISTINCT queue FROM holdfast_lanes WHERE paus
 CREATE TABLE holdfast_settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 INSERT INTO holdfast_settings VALUES ('cursorKey', lower(hex(randomblob(32))));
 `,
+  `
+ALTER TABLE holdfast_jobs ADD COLUMN parent TEXT;
+-- JSON; NULL: the job sets nothing for itself.
+ALTER TABLE holdfast_jobs ADD COLUMN settings TEXT;
+ALTER TABLE holdfast_jobs ADD COLUMN progress_data TEXT;
+-- When a finished job is deleted, if not by the retention of its state.
+ALTER TABLE holdfast_jobs ADD COLUMN purge_at INTEGER;
+CREATE INDEX holdfast_jobs_parent ON holdfast_jobs (parent) WHERE parent IS NOT NULL;
+CREATE INDEX holdfast_jobs_purge ON holdfast_jobs (purge_at) WHERE purge_at IS NOT NULL;
+DROP INDEX holdfast_jobs_finished;
+-- Without jobs that have a purge time of their own: a purge by state would read past them again and again.
+CREATE INDEX holdfast_jobs_finished ON holdfast_jobs (state, finished_at) WHERE due_at IS NULL AND purge_at IS NULL;
+`,
 ];
 
 /** Applies pending migrations in one transaction, under the write lock: any number of processes may start together. */

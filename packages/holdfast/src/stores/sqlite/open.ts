@@ -162,7 +162,10 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
     },
     cancel: (ids, scope) => call("cancel", ids, scope ?? {}),
     retry: (ids, scope) => call("retry", ids, scope ?? {}),
+    update: async (updates, scope) => (updates.length === 0 ? [] : call("update", updates, scope ?? {})),
     remove: (ids, scope) => call("remove", ids, scope ?? {}),
+    keyHolder: (key) => call("keyHolder", key),
+    freeKey: (key) => call("freeKey", key),
 
     async reapExpiredLeases(limit) {
       const reaped: ReapedJob[] = [];
@@ -180,6 +183,7 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
     },
     expireOverdue: (limit) => call("expireOverdue", limit),
     purge: (request) => call("purge", request),
+    purgeDue: (limit) => call("purgeDue", limit),
     async maintain() {
       const aheadMs = clock.now() - clock.monotonic();
       await call("maintain", maxAheadMs - aheadMs > CLOCK_WRONG_MS);

@@ -40,6 +40,8 @@ export function newJob(overrides: Partial<NewJob> = {}): NewJob {
     tags: [],
     unique: null,
     schedule: null,
+    parent: null,
+    settings: null,
     trace: null,
     ...overrides,
   };
@@ -121,6 +123,7 @@ export function outcomeOf(job: ClaimedJob, to: Outcome["to"], overrides: Partial
     attemptRecord: null,
     keep: true,
     keepMs: null,
+    purgeMs: null,
     ...overrides,
   };
 }

@@ -170,7 +170,9 @@ export function changeCases(test: DefineCase): void {
   test("a reused id has no data of the removed job", async ({ store }) => {
     const id = await add(store, { input: `"${"x".repeat(2_000)}"`, tags: ["old"] });
     const job = await claimOne(store);
-    await store.note([{ ...job, progress: { fraction: 0.5, note: "half" }, log: [{ at: 1, line: "old" }] }]);
+    await store.note([
+      { ...job, progress: { fraction: 0.5, note: "half", data: null }, log: [{ at: 1, line: "old" }] },
+    ]);
     await settleOne(store, failureOf(job, "old", { to: "dead" }));
     await store.remove([id]);
     await add(store, { id });

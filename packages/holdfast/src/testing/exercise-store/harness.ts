@@ -14,6 +14,8 @@ export const STORE_SUBJECTS = [
   "settle",
   "note",
   "cancel, retry and remove",
+  "update and keys",
+  "settings, parents and orders",
   "maintenance",
   "queries",
   "schedules",

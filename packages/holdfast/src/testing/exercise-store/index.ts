@@ -13,6 +13,7 @@ import { keyCases } from "./keys.js";
 import { leaseCases } from "./leases.js";
 import { lifecycleCases } from "./lifecycle.js";
 import { noteCases } from "./notes.js";
+import { ownSettingsCases } from "./own-settings.js";
 import { processCases } from "./processes.js";
 import { queryCases } from "./queries.js";
 import { caseDefiner, type DefineCase } from "./scene.js";
@@ -21,6 +22,7 @@ import { settleCases } from "./settle.js";
 import { tokenCases } from "./tokens.js";
 import { traceCases } from "./trace.js";
 import { transactionCases } from "./transactions.js";
+import { updateCases } from "./updates.js";
 import { maintenanceCases } from "./maintenance.js";
 
 export { STORE_SUBJECTS } from "./harness.js";
@@ -43,6 +45,8 @@ const CASES: Readonly<Record<StoreSubject, (test: DefineCase) => void>> = {
   settle: settleCases,
   note: noteCases,
   "cancel, retry and remove": changeCases,
+  "update and keys": updateCases,
+  "settings, parents and orders": ownSettingsCases,
   maintenance: maintenanceCases,
   queries: queryCases,
   schedules: scheduleCases,

@@ -169,7 +169,7 @@ export function leaseCases(test: DefineCase): void {
     assert.equal(record.attempts.length, 1);
     const [lost] = record.attempts;
     assert.deepEqual(
-      [lost?.attempt, lost?.worker, lost?.claimedAt, lost?.startedAt, lost?.error.message, lost?.error.code],
+      [lost?.attempt, lost?.worker, lost?.claimedAt, lost?.startedAt, lost?.error?.message, lost?.error?.code],
       [1, "w1", claimedAt, 0, STALE_ERROR.message, STALE_ERROR.code],
     );
     assert.equal(record.startedAt, null, "the new attempt has not started");

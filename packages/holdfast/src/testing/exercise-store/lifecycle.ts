@@ -192,7 +192,7 @@ function callsOn(store: Store, job: Parameters<typeof outcomeOf>[0]): Record<str
     start: () => store.start([{ ...job, startedAt: 0 }]),
     extend: () => store.extend([job], 1_000),
     settle: () => store.settle([outcomeOf(job, "completed")]),
-    note: () => store.note([{ ...job, progress: { fraction: 1, note: null }, log: [] }]),
+    note: () => store.note([{ ...job, progress: { fraction: 1, note: null, data: null }, log: [] }]),
     get: () => store.get(job.id),
     list: () => store.list({}, { limit: 1, cursor: null }),
     cancel: () => store.cancel([job.id]),

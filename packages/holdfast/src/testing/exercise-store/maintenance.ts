@@ -32,7 +32,7 @@ export function maintenanceCases(test: DefineCase): void {
       assert.deepEqual([record.attempt, record.losses], [1, 1]);
       assert.deepEqual(record.error, { ...STALE_ERROR, at: clock.now() });
       assert.deepEqual(
-        record.attempts.map((attempt) => [attempt.attempt, attempt.error.message]),
+        record.attempts.map((attempt) => [attempt.attempt, attempt.error?.message]),
         [[1, "Job timed out (stale claim)"]],
       );
       assert.equal((await claimOne(store, { queues: [queue] })).attempt, 2);

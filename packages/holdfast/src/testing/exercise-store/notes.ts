@@ -7,8 +7,10 @@ export function noteCases(test: DefineCase): void {
   test("stores progress and log of a held lease", async ({ store }) => {
     const id = await add(store);
     const job = await claimOne(store);
-    await store.note([{ ...job, progress: { fraction: 0.25, note: "a quarter" }, log: [{ at: 1, line: "one" }] }]);
-    await store.note([{ ...job, progress: { fraction: 0.5, note: null }, log: [] }]);
+    await store.note([
+      { ...job, progress: { fraction: 0.25, note: "a quarter", data: null }, log: [{ at: 1, line: "one" }] },
+    ]);
+    await store.note([{ ...job, progress: { fraction: 0.5, note: null, data: null }, log: [] }]);
     await store.note([
       {
         ...job,
@@ -20,7 +22,7 @@ export function noteCases(test: DefineCase): void {
       },
     ]);
     const expected = {
-      progress: { fraction: 0.5, note: null },
+      progress: { fraction: 0.5, note: null, data: null },
       log: [
         { at: 1, line: "one" },
         { at: 2, line: 'it\'s "two" 🧵' },
@@ -54,7 +56,7 @@ export function noteCases(test: DefineCase): void {
     await claimOne(store, { worker: "w2" });
     const heldId = await jobIn(store, "running");
     const held = await leaseOf(store, heldId);
-    const note = { progress: { fraction: 1, note: "x" }, log: [{ at: 1, line: "x" }] };
+    const note = { progress: { fraction: 1, note: "x", data: null }, log: [{ at: 1, line: "x" }] };
     await store.note([
       { id: old.id, fence: old.fence, ...note },
       { id: "00000000-0000-7000-8000-000000000000", fence: 1, ...note },
@@ -70,7 +72,7 @@ export function noteCases(test: DefineCase): void {
     const id = await add(store);
     const job = await claimOne(store);
     await finish(store, job, "failed");
-    await store.note([{ ...job, progress: { fraction: 1, note: null }, log: [{ at: 1, line: "late" }] }]);
+    await store.note([{ ...job, progress: { fraction: 1, note: null, data: null }, log: [{ at: 1, line: "late" }] }]);
     const record = await recordOf(store, id);
     assert.deepEqual([record.progress, record.log], [null, []]);
     await store.note([]);

@@ -28,7 +28,7 @@ export function queryCases(test: DefineCase): void {
   test("list returns records newest first, without history and log", async ({ store, clock }) => {
     const first = await add(store, { input: `"${"x".repeat(2_000)}"`, tags: ["a", "b"], user: "u" });
     const job = await claimOne(store);
-    await store.note([{ ...job, progress: { fraction: 0.5, note: null }, log: [{ at: 1, line: "x" }] }]);
+    await store.note([{ ...job, progress: { fraction: 0.5, note: null, data: null }, log: [{ at: 1, line: "x" }] }]);
     await settleOne(store, failureOf(job, "no", { delayMs: SECOND }));
     await clock.advance(1);
     const second = await add(store);

@@ -160,7 +160,7 @@ export function settleCases(test: DefineCase): void {
       const id = await add(store, { unique, input: large, tags: ["t"] });
       const job = await claimOne(store);
       await store.note([
-        { id, fence: job.fence, progress: { fraction: 0.5, note: null }, log: [{ at: 1, line: "l" }] },
+        { id, fence: job.fence, progress: { fraction: 0.5, note: null, data: null }, log: [{ at: 1, line: "l" }] },
       ]);
       const outcome = outcomeOf(job, to, { keep: false });
       assert.equal(await settleOne(store, outcome), "applied");

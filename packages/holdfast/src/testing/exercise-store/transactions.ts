@@ -85,7 +85,12 @@ export function transactionCases(test: DefineCase): void {
     const id = await add(store, { unique: key("k") });
     const job = await claimOne(store);
     const outcome = outcomeOf(job, "completed", { output: `{"sent":1}`, startedAt: 5 });
-    const note = { id, fence: job.fence, progress: { fraction: 1, note: "all" }, log: [{ at: 1, line: "done" }] };
+    const note = {
+      id,
+      fence: job.fence,
+      progress: { fraction: 1, note: "all", data: null },
+      log: [{ at: 1, line: "done" }],
+    };
     const transaction = await scene.begin();
     assert.equal(await store.settleIn(transaction.tx, outcome, note), "applied");
     assert.equal(await stateOf(store, id), "claimed", "not visible before the commit");

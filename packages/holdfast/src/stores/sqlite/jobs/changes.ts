@@ -1,9 +1,19 @@
 import type { Database } from "better-sqlite3";
 import { isFinished, isLeased, isWaiting, type State } from "../../../job/state.js";
-import type { CancelResult, RemoveResult, RetryResult, ChangeScope } from "../../../store.js";
+import type {
+  CancelResult,
+  ChangeScope,
+  FreeKeyResult,
+  JobUpdate,
+  KeyHolder,
+  RemoveResult,
+  RetryResult,
+  UpdateResult,
+} from "../../../store.js";
 import type { Counts } from "./counts.js";
 import type { History } from "./history.js";
-import { readTagText } from "./insert.js";
+import { isLarge, readTagText, tagText } from "./insert.js";
+import { purgeTime } from "./purge-time.js";
 import { isKeyHeld, type Keys } from "./unique-keys.js";
 import type { StoredScope } from "../../stored-values.js";
 
@@ -21,11 +31,23 @@ export interface JobRow {
   cancel_at: number | null;
 }
 
+/** What an update may change, besides the columns of `JobRow`. */
+interface Changeable {
+  input: string | null;
+  maxAttempts: number;
+  expiresAt: number | null;
+  runAt: number;
+  dueAt: number;
+}
+
 export const JOB_ROW_COLUMNS = "seq, id, state, queue, type, priority, user, key, key_scope, tags, cancel_at";
 
 export interface ChangeOperations {
   cancel(ids: readonly string[], scope: ChangeScope, now: number): CancelResult[];
   retry(ids: readonly string[], scope: ChangeScope, now: number): RetryResult[];
+  update(updates: readonly JobUpdate[], scope: ChangeScope, now: number): UpdateResult[];
+  keyHolder(key: string, now: number): KeyHolder | null;
+  freeKey(key: string, now: number): FreeKeyResult;
   remove(ids: readonly string[], scope: ChangeScope): RemoveResult[];
   /**
    * Deletes a job with its input, tags and history. `freeKey` also deletes the row of a `forever` or `period` key. A `period`
@@ -36,21 +58,31 @@ export interface ChangeOperations {
   deleteJob(id: string): void;
 }
 
-/** cancel, retry, remove: changes requested by users. */
+/** cancel, retry, update, remove, freeKey: changes requested by users. */
 export function changeOperations(db: Database, counts: Counts, keys: Keys, history: History): ChangeOperations {
   const byId = db.prepare(`SELECT ${JOB_ROW_COLUMNS} FROM holdfast_jobs WHERE id = ?`);
   const cancelWaiting = db.prepare(
-    "UPDATE holdfast_jobs SET state = 'cancelled', due_at = NULL, finished_at = @now, cancel_at = @now, updated_at = @now WHERE seq = @seq",
+    `UPDATE holdfast_jobs SET state = 'cancelled', due_at = NULL, finished_at = @now, cancel_at = @now, updated_at = @now,
+       purge_at = ${purgeTime("'cancelled'", "@now")} WHERE seq = @seq`,
   );
   const requestCancel = db.prepare("UPDATE holdfast_jobs SET cancel_at = @now, updated_at = @now WHERE seq = @seq");
   const resetForRetry = db.prepare(
     `UPDATE holdfast_jobs SET state = 'pending', attempt = 0, losses = 0, releases = 0, run_at = @now, due_at = @now,
        updated_at = @now, finished_at = NULL, cancel_at = NULL, expires_at = NULL, output = NULL,
-       error = NULL, error_code = NULL, error_at = NULL, worker = NULL WHERE seq = @seq`,
+       error = NULL, error_code = NULL, error_at = NULL, worker = NULL, purge_at = NULL WHERE seq = @seq`,
   );
   const makeDue = db.prepare(
     "UPDATE holdfast_jobs SET run_at = @now, due_at = @now, updated_at = @now WHERE seq = @seq",
   );
+  const change = db.prepare(
+    `UPDATE holdfast_jobs SET queue = @queue, priority = @priority, input = @input, tags = @tags, max_attempts = @maxAttempts,
+       expires_at = @expiresAt, run_at = @runAt, due_at = @dueAt, updated_at = @now WHERE seq = @seq`,
+  );
+  const changeable = db.prepare(
+    "SELECT input, max_attempts AS maxAttempts, expires_at AS expiresAt, run_at AS runAt, due_at AS dueAt FROM holdfast_jobs WHERE seq = ?",
+  );
+  const insertInput = db.prepare("INSERT OR REPLACE INTO holdfast_inputs (job, input) VALUES (?, ?)");
+  const insertTag = db.prepare("INSERT OR IGNORE INTO holdfast_tags (tag, job) VALUES (?, ?)");
   const deleteSeq = db.prepare("DELETE FROM holdfast_jobs WHERE seq = ?");
   const deleteInput = db.prepare("DELETE FROM holdfast_inputs WHERE job = ?");
   const deleteTag = db.prepare("DELETE FROM holdfast_tags WHERE tag = ? AND job = ?");
@@ -101,6 +133,40 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
     return "retried";
   }
 
+  function updateOne(update: JobUpdate, scope: ChangeScope, now: number): UpdateResult {
+    const row = find(update.id, scope);
+    if (row === undefined) return { status: "missing" };
+    if (!isWaiting(row.state)) return { status: "not-waiting", state: row.state };
+    const { seq } = row;
+    const { due, tags, input } = update;
+    const old = changeable.get(seq) as Changeable;
+    const dueAt = due === undefined ? old.dueAt : (due.runAt ?? now) + due.delayMs;
+    const queue = update.queue ?? row.queue;
+    change.run({
+      seq,
+      now,
+      queue,
+      priority: update.priority ?? row.priority,
+      input: input === undefined ? old.input : isLarge({ input }) ? null : input,
+      tags: tags === undefined ? row.tags : tagText(tags),
+      maxAttempts: update.maxAttempts ?? old.maxAttempts,
+      expiresAt: update.expiresAt === undefined ? old.expiresAt : update.expiresAt,
+      runAt: due === undefined ? old.runAt : dueAt,
+      dueAt,
+    });
+    if (input !== undefined && isLarge({ input })) insertInput.run(seq, input);
+    else if (input !== undefined) deleteInput.run(seq);
+    if (tags !== undefined) {
+      for (const tag of readTagText(row.tags)) deleteTag.run(tag, seq);
+      for (const tag of tags) insertTag.run(tag, seq);
+    }
+    if (queue !== row.queue) {
+      counts.recordStateChange(row.queue, row.type, row.state, null);
+      counts.recordStateChange(queue, row.type, null, row.state);
+    }
+    return { status: "updated" };
+  }
+
   function deleteRow(row: JobRow, freeKey: boolean): void {
     deleteSeq.run(row.seq);
     counts.sequence.deleted(row.seq);
@@ -115,6 +181,19 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
   return {
     cancel: (ids, scope, now) => ids.map((id) => cancelOne(id, scope, now)),
     retry: (ids, scope, now) => ids.map((id) => retryOne(id, scope, now)),
+    update: (updates, scope, now) => updates.map((update) => updateOne(update, scope, now)),
+    keyHolder(key, now) {
+      const holder = keys.holder(key);
+      if (holder === undefined || !isKeyHeld(holder, now)) return null;
+      return { job: holder.job, exists: holder.state !== null };
+    },
+    freeKey(key, now) {
+      const holder = keys.holder(key);
+      if (holder === undefined || !isKeyHeld(holder, now)) return "missing";
+      if (holder.state !== null) return "held";
+      keys.free(key, holder.job);
+      return "freed";
+    },
     remove: (ids, scope) =>
       ids.map((id) => {
         const row = find(id, scope);

@@ -2,6 +2,7 @@ import type { Database, Statement } from "better-sqlite3";
 import { attemptsUsed, countClaim, STALE_ERROR, type State } from "../../../job/state.js";
 import type { ClaimedJob, ClaimRequest } from "../../../store.js";
 import { columnPositions, type RowOf } from "../../column-positions.js";
+import { readSettings } from "../../stored-values.js";
 import { fromColumns, toColumns, type Columns } from "../thread/columns.js";
 import type { Counts } from "./counts.js";
 import type { History } from "./history.js";
@@ -35,6 +36,8 @@ const CLAIMED = [
   "schedule",
   "slot",
   "trace",
+  "parent",
+  "settings",
   // Added by the claim; everything before is a column of the table.
   "previous_attempt",
   "exhausted",
@@ -68,6 +71,8 @@ interface ClaimedValues {
   schedule: string | null;
   slot: number | null;
   trace: string | null;
+  parent: string | null;
+  settings: string | null;
   previous_attempt: number;
   exhausted: boolean;
 }
@@ -181,18 +186,25 @@ export function claimOperation(
     row[COLUMN.losses] = count.losses;
     row[COLUMN.previous_attempt] = attemptsUsed(before);
     row[COLUMN.exhausted] = count.exhausted;
-    if (count.lost) recordExpiredLease(seq, attempt, now);
+    if (count.lost) recordExpiredLease(seq, { attempt, fence: fence - 1 }, now);
     lease.run(fence, count.attempt, count.losses, now + request.leaseMs, now, request.worker, now, seq);
     const queue = row[COLUMN.queue];
     const type = row[COLUMN.type];
     counts.recordStateChange(queue, type, state, "claimed");
-    leased.remember(row[COLUMN.id], { seq, fence, queue, type, state: "claimed" });
+    leased.remember(row[COLUMN.id], {
+      seq,
+      fence,
+      queue,
+      type,
+      state: "claimed",
+      hasSettings: row[COLUMN.settings] !== null,
+    });
   }
 
   /** The previous lease expired: its attempt goes into the history, with its worker. */
-  function recordExpiredLease(seq: number, attempt: number, now: number): void {
-    const lost = lostLease.get(seq) as Omit<Parameters<typeof lostAttempt>[0], "attempt">;
-    history.appendAttempt(seq, lostAttempt({ attempt, ...lost }, now));
+  function recordExpiredLease(seq: number, of: { attempt: number; fence: number }, now: number): void {
+    const lost = lostLease.get(seq) as Omit<Parameters<typeof lostAttempt>[0], "attempt" | "fence">;
+    history.appendAttempt(seq, lostAttempt({ ...of, ...lost }, now));
     history.setError(seq, STALE_ERROR, now);
   }
 
@@ -243,11 +255,13 @@ export function claimOperation(
 }
 
 export function lostAttempt(
-  row: { attempt: number; worker: string | null; claimed_at: number | null; started_at: number | null },
+  row: { attempt: number; fence: number; worker: string | null; claimed_at: number | null; started_at: number | null },
   now: number,
 ): Parameters<History["appendAttempt"]>[1] {
   return {
     attempt: row.attempt,
+    fence: row.fence,
+    end: "expired",
     worker: row.worker,
     claimedAt: row.claimed_at,
     startedAt: row.started_at,
@@ -306,6 +320,8 @@ export function unpackClaimed(columns: Columns): ClaimedJob[] {
           : { message: error, code: at(COLUMN.error_code) as string | null, at: at(COLUMN.error_at) as number },
       tags: tags === null ? NO_TAGS : readTagText(tags),
       schedule: schedule === null ? null : { name: schedule, slot: at(COLUMN.slot) as number },
+      parent: at(COLUMN.parent) as string | null,
+      settings: readSettings(at(COLUMN.settings) as string | null),
       trace: at(COLUMN.trace) as string | null,
       previous: {
         state: at(COLUMN.state) as State,

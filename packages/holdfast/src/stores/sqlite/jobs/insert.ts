@@ -16,8 +16,8 @@ export function insertOperation(
   const insertWith = (seq: string): Statement =>
     db.prepare(
       `INSERT INTO holdfast_jobs (seq, id, type, queue, priority, state, user, input, attempt, max_attempts, losses, releases,
-         fence, run_at, due_at, expires_at, schedule, slot, trace, created_at, updated_at, key, key_scope, tags)
-       VALUES (${seq}, ?, ?, ?, ?, 'pending', ?, ?, 0, ?, 0, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+         fence, run_at, due_at, expires_at, schedule, slot, trace, parent, settings, created_at, updated_at, key, key_scope, tags)
+       VALUES (${seq}, ?, ?, ?, ?, 'pending', ?, ?, 0, ?, 0, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
        ON CONFLICT (id) DO NOTHING`,
     );
   const insertWithSeq = insertWith(NEXT_SEQ);
@@ -32,7 +32,8 @@ export function insertOperation(
   const rewriteRow = db.prepare(
     `UPDATE holdfast_jobs SET type = ?, queue = ?, priority = ?, state = 'pending', user = ?, input = ?, attempt = 0,
        max_attempts = ?, losses = 0, releases = 0, run_at = ?, due_at = ?, expires_at = ?, schedule = ?, slot = ?, trace = ?,
-       updated_at = ?, key_scope = ?, tags = ?, error = NULL, error_code = NULL, error_at = NULL, progress = NULL, progress_note = NULL
+       parent = ?, settings = ?, updated_at = ?, key_scope = ?, tags = ?, error = NULL, error_code = NULL, error_at = NULL,
+       progress = NULL, progress_note = NULL, progress_data = NULL
      WHERE seq = ?`,
   );
 
@@ -107,14 +108,30 @@ function requestedValues(job: NewJob, now: number): unknown[] {
   const input = isLarge(job) ? null : job.input;
   const { schedule } = job;
   const [name, slot] = schedule === null ? NO_SCHEDULE : [schedule.name, schedule.slot];
-  const { type, queue, priority, user, maxAttempts, expiresAt, trace } = job;
-  return [type, queue, priority, user, input, maxAttempts, dueAt, dueAt, expiresAt, name, slot, trace];
+  const { type, queue, priority, user, maxAttempts, expiresAt, trace, parent } = job;
+  const settings = job.settings === null ? null : JSON.stringify(job.settings);
+  return [
+    type,
+    queue,
+    priority,
+    user,
+    input,
+    maxAttempts,
+    dueAt,
+    dueAt,
+    expiresAt,
+    name,
+    slot,
+    trace,
+    parent,
+    settings,
+  ];
 }
 
 const NO_SCHEDULE = [null, null] as const;
 
 /** Large inputs are stored in another table, so that changes of the job's row stay cheap. */
-function isLarge(job: NewJob): boolean {
+export function isLarge(job: { input: string }): boolean {
   return job.input.length > LIMITS.inlineInputBytes;
 }
 

@@ -1,4 +1,5 @@
 import type { Database } from "better-sqlite3";
+import { ALL_QUEUES } from "../../../defaults.js";
 import type { QueueRecord } from "../../../store.js";
 
 export interface Lane {
@@ -66,6 +67,7 @@ export function laneStatements(db: Database): Lanes {
     unpaused(queues) {
       const lanes = queues === null ? live() : [...new Set(queues)].flatMap(ofQueue);
       const paused = new Set(pausedQueues.all());
+      if (paused.has(ALL_QUEUES)) return [];
       const unpaused = paused.size === 0 ? lanes : lanes.filter(({ queue }) => !paused.has(queue));
       return unpaused.length < 2 ? unpaused : unpaused.sort((a, b) => b.priority - a.priority);
     },

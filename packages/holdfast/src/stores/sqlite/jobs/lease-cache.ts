@@ -7,6 +7,8 @@ export interface CachedLease {
   queue: string;
   type: string;
   state: State;
+  /** The job has settings of its own, so its purge time must be computed. */
+  hasSettings: boolean;
 }
 
 const MAX_LEASES = 20_000;

@@ -7,6 +7,7 @@ import { fromColumns, toColumns, type Columns } from "../thread/columns.js";
 import type { Counts } from "./counts.js";
 import type { History } from "./history.js";
 import type { LeaseCache } from "./lease-cache.js";
+import { purgeTime } from "./purge-time.js";
 
 interface LeaseRow {
   seq: number;
@@ -15,6 +16,7 @@ interface LeaseRow {
   queue: string;
   type: string;
   cancel_at: number | null;
+  settings: string | null;
 }
 
 export interface LeaseOperations {
@@ -33,7 +35,9 @@ export function leaseOperations(
   leased: LeaseCache,
   changes: Pick<ChangeOperations, "deleteJob">,
 ): LeaseOperations {
-  const leaseRow = db.prepare("SELECT seq, state, fence, queue, type, cancel_at FROM holdfast_jobs WHERE id = ?");
+  const leaseRow = db.prepare(
+    "SELECT seq, state, fence, queue, type, cancel_at, settings FROM holdfast_jobs WHERE id = ?",
+  );
   const markRunning = db.prepare(
     "UPDATE holdfast_jobs SET state = 'running', started_at = ?, updated_at = ? WHERE seq = ?",
   );
@@ -41,6 +45,9 @@ export function leaseOperations(
   const finish = db.prepare(
     `UPDATE holdfast_jobs SET state = ?, output = ?, due_at = NULL, finished_at = ?, updated_at = ?, attempt = ?,
        releases = ?, started_at = coalesce(started_at, ?) WHERE seq = ?`,
+  );
+  const setPurgeTime = db.prepare(
+    `UPDATE holdfast_jobs SET purge_at = coalesce(@now + @purgeMs, ${purgeTime("state", "@now")}) WHERE seq = @seq`,
   );
   const finishIfHeld = db.prepare(
     `UPDATE holdfast_jobs SET state = ?, output = ?, due_at = NULL, finished_at = ?, updated_at = ?, attempt = ?,
@@ -57,7 +64,7 @@ export function leaseOperations(
        started_at = coalesce(started_at, ?), worker = NULL WHERE seq = ?`,
   );
   const setProgress = db.prepare(
-    "UPDATE holdfast_jobs SET progress = ?, progress_note = ?, updated_at = ? WHERE seq = ?",
+    "UPDATE holdfast_jobs SET progress = ?, progress_note = ?, progress_data = ?, updated_at = ? WHERE seq = ?",
   );
 
   /** The row if this lease still holds the job. */
@@ -71,8 +78,8 @@ export function leaseOperations(
     const { id, fence, to, output, attempt, releases, startedAt, error } = outcome;
     const row = leased.get(id);
     leased.forget(id);
-    const isPlain = isFinished(to) && outcome.attemptRecord === null && outcome.keep;
-    if (row === undefined || row.fence !== fence || !isPlain) return false;
+    const isPlain = isFinished(to) && outcome.attemptRecord === null && outcome.keep && outcome.purgeMs === null;
+    if (row === undefined || row.fence !== fence || !isPlain || row.hasSettings) return false;
     const guard = [row.seq, id, fence, row.state];
     const done =
       error === null
@@ -102,6 +109,8 @@ export function leaseOperations(
     const to = row.cancel_at !== null && outcome.to !== "completed" ? "cancelled" : outcome.to;
     if (isFinished(to)) {
       finish.run(to, outcome.output, now, now, outcome.attempt, outcome.releases, outcome.startedAt, row.seq);
+      const { purgeMs } = outcome;
+      if (purgeMs !== null || row.settings !== null) setPurgeTime.run({ now, purgeMs, seq: row.seq });
     } else {
       const dueAt = now + outcome.delayMs;
       makeWaiting.run(to, dueAt, dueAt, now, outcome.attempt, outcome.releases, outcome.startedAt, row.seq);
@@ -144,7 +153,8 @@ export function leaseOperations(
       for (const note of notes) {
         const row = held(note);
         if (row === undefined) continue;
-        if (note.progress !== null) setProgress.run(note.progress.fraction, note.progress.note, now, row.seq);
+        const { progress } = note;
+        if (progress !== null) setProgress.run(progress.fraction, progress.note, progress.data, now, row.seq);
         if (note.log.length > 0) history.appendLog(row.seq, note.log);
       }
     },
@@ -164,6 +174,7 @@ const OUTCOME_FIELDS = [
   "startedAt",
   "attemptRecord",
   "keep",
+  "purgeMs",
 ] as const satisfies readonly (keyof Outcome)[];
 const COLUMN = columnPositions(OUTCOME_FIELDS);
 
@@ -195,5 +206,6 @@ export function unpackOutcomes(columns: Columns): Outcome[] {
     attemptRecord: at(COLUMN.attemptRecord) as Outcome["attemptRecord"],
     keep: at(COLUMN.keep) as boolean,
     keepMs: null,
+    purgeMs: at(COLUMN.purgeMs) as number | null,
   }));
 }

@@ -1,15 +1,17 @@
 import type { Database, Statement } from "better-sqlite3";
 import { isFinished, type State } from "../../../job/state.js";
-import type { JobFilter } from "../../../store.js";
+import type { JobFilter, PageRequest } from "../../../store.js";
 import {
   ANY_TYPE,
   END,
   executePlan,
   findPage,
+  plannedPage,
   rangesFrom,
   type Found,
   type Kind,
   type ListLimits,
+  type Order,
   type PlanExecutor,
   type SeqRange,
   type Source,
@@ -35,7 +37,7 @@ export function pageFinder(
   db: Database,
   lanes: Lanes,
   limits: ListLimits = LIMITS,
-): (filter: JobFilter, limit: number, cursor: number | null, now: number) => Found {
+): (filter: JobFilter, page: Omit<PageRequest, "payloads">, now: number) => Found {
   const prepared = new Map<string, Statement<Value[], number>>();
   function numbers(sql: string, values: readonly Value[]): number[] {
     let statement = prepared.get(sql);
@@ -123,29 +125,34 @@ export function pageFinder(
       }
       return length;
     },
-    nthSeq(source, range, nth) {
+    nthSeq(source, range, nth, order) {
       const scans = scansOf(source, range);
       const each = Math.max(MIN_OF_EACH, Math.ceil(nth / scans.length));
       const seqs = scans.flatMap(({ from, seq, terms }) =>
-        numbers(`SELECT ${seq} FROM ${from} ${where(terms)} ORDER BY ${seq} DESC LIMIT 1 OFFSET ?`, [
+        numbers(`SELECT ${seq} FROM ${from} ${where(terms)} ORDER BY ${seq} ${DIRECTION[order]} LIMIT 1 OFFSET ?`, [
           ...terms.values,
           each - 1,
         ]),
       );
-      return seqs.length === 0 ? null : Math.max(...seqs);
+      if (seqs.length === 0) return null;
+      return order === "newest" ? Math.max(...seqs) : Math.min(...seqs);
     },
-    newest(source, range, filter, limit) {
+    first(source, range, filter, limit, order) {
+      const direction = DIRECTION[order];
       return scansOf(source, range).flatMap(({ from, seq, terms, join, first }) => {
         if (first !== null) {
-          const newest = `SELECT seq FROM ${from} ${where(terms)} ORDER BY seq DESC LIMIT ?`;
+          const taken = `SELECT seq FROM ${from} ${where(terms)} ORDER BY seq ${direction} LIMIT ?`;
           const others = remainingTerms(source, filter);
-          others.where.unshift(`j.seq IN (${newest})`);
+          others.where.unshift(`j.seq IN (${taken})`);
           const values = [...terms.values, first, ...others.values, limit];
-          return numbers(`SELECT j.seq FROM holdfast_jobs j ${where(others)} ORDER BY j.seq DESC LIMIT ?`, values);
+          return numbers(
+            `SELECT j.seq FROM holdfast_jobs j ${where(others)} ORDER BY j.seq ${direction} LIMIT ?`,
+            values,
+          );
         }
         const others = remainingTerms(source, filter);
         const all = { where: [...terms.where, ...others.where], values: [...terms.values, ...others.values] };
-        return numbers(`SELECT ${seq} FROM ${from} ${join} ${where(all)} ORDER BY ${seq} DESC LIMIT ?`, [
+        return numbers(`SELECT ${seq} FROM ${from} ${join} ${where(all)} ORDER BY ${seq} ${direction} LIMIT ?`, [
           ...all.values,
           limit,
         ]);
@@ -174,8 +181,10 @@ export function pageFinder(
     dueAround: (filter, max) => dueAround(filter, max, now),
   });
 
-  return (filter, limit, cursor, now) => executePlan(findPage(filter, limit, cursor, limits), executor(now));
+  return (filter, page, now) => executePlan(findPage(filter, plannedPage(page), limits), executor(now));
 }
+
+const DIRECTION: Readonly<Record<Order, string>> = { newest: "DESC", oldest: "ASC" };
 
 // With many kinds, a batch still has a few jobs of each.
 const MIN_OF_EACH = 20;
@@ -187,7 +196,7 @@ interface Scan {
   join: string;
   seq: string;
   terms: Terms;
-  /** Take the newest `first` entries without reading their rows. */
+  /** Take the first `first` entries without reading their rows. */
   first: number | null;
 }
 
@@ -210,6 +219,8 @@ function scansOf(source: Source, { from, below }: SeqRange): Scan[] {
       return [scan("holdfast_jobs j INDEXED BY holdfast_jobs_user", ["j.user = ?"], [source.user])];
     case "schedule":
       return [scan("holdfast_jobs j INDEXED BY holdfast_jobs_schedule", ["j.schedule = ?"], [source.schedule])];
+    case "parent":
+      return [scan("holdfast_jobs j INDEXED BY holdfast_jobs_parent", ["j.parent = ?"], [source.parent])];
     case "tag":
       return [
         {
@@ -233,6 +244,8 @@ function scansOf(source: Source, { from, below }: SeqRange): Scan[] {
           : source.queues.map((queue) => scan(table, ["j.due_at IS NOT NULL", "j.queue = ?"], [queue]));
       return scans.map((each) => ({ ...each, first: source.first }));
     }
+    case "ids":
+      return [scan("holdfast_jobs j", ["j.id IN (SELECT value FROM json_each(?))"], [JSON.stringify(source.ids)])];
     case "seqs":
       return [scan("holdfast_jobs j", ["j.seq IN (SELECT value FROM json_each(?))"], [JSON.stringify(source.seqs)])];
   }
@@ -255,6 +268,8 @@ function remainingTerms(source: Source, filter: JobFilter): Terms {
     oneOf("type", filter.types);
     oneOf("queue", filter.queues);
   }
+  add("j.priority = ?", filter.priority);
+  if (source.by !== "parent") add("j.parent = ?", filter.parent);
   if (source.by !== "user") add("j.user = ?", filter.user);
   if (source.by !== "schedule") add("j.schedule = ?", filter.schedule);
   if (source.by !== "tag") add("EXISTS (SELECT 1 FROM holdfast_tags g WHERE g.tag = ? AND g.job = j.seq)", filter.tag);

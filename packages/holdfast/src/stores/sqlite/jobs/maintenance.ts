@@ -4,6 +4,7 @@ import type { ReapedJob, PurgeRequest } from "../../../store.js";
 import { BLOCK } from "../../list-plan.js";
 import { JOB_ROW_COLUMNS, type ChangeOperations, type JobRow } from "./changes.js";
 import { lostAttempt } from "./claim.js";
+import { purgeTime } from "./purge-time.js";
 import type { Counts } from "./counts.js";
 import type { History } from "./history.js";
 import type { Keys } from "./unique-keys.js";
@@ -11,6 +12,7 @@ import type { Lane, Lanes } from "./lanes.js";
 
 interface LeasedRow extends JobRow {
   attempt: number;
+  fence: number;
   max_attempts: number;
   losses: number;
   due_at: number;
@@ -34,6 +36,7 @@ export interface MaintenanceOperations {
   ): { reaped: ReapedJob[]; next: ReapPosition | null };
   expireOverdue(limit: number, now: number): ReapedJob[];
   purge(request: PurgeRequest, now: number): number;
+  purgeDue(limit: number, now: number): number;
   tryAcquireDuty(name: string, everyMs: number, now: number): boolean;
   /** Inside a transaction. `wasClockSetBack`: this process has seen its clock set back by more than a day. */
   maintain(wasClockSetBack: boolean, now: number): void;
@@ -55,12 +58,13 @@ export function maintenanceOperations(
   changes: ChangeOperations,
 ): MaintenanceOperations {
   const dueStep = db.prepare(
-    `SELECT ${JOB_ROW_COLUMNS}, attempt, max_attempts, losses, due_at, worker, claimed_at, started_at FROM holdfast_jobs
+    `SELECT ${JOB_ROW_COLUMNS}, attempt, fence, max_attempts, losses, due_at, worker, claimed_at, started_at FROM holdfast_jobs
      WHERE queue = ? AND priority = ? AND due_at <= ? AND (due_at, seq) > (?, ?) ORDER BY due_at, seq LIMIT ?`,
   );
   const endJob = db.prepare(
-    `UPDATE holdfast_jobs SET state = ?, due_at = ?, run_at = coalesce(?, run_at), finished_at = ?, updated_at = ?,
-       attempt = ?, losses = losses + ?, worker = NULL WHERE seq = ?`,
+    `UPDATE holdfast_jobs SET state = @to, due_at = @dueAt, run_at = coalesce(@dueAt, run_at), finished_at = @finishedAt,
+       purge_at = ${purgeTime("@to", "@finishedAt")}, updated_at = @now, attempt = @attempt, losses = losses + @lost,
+       worker = NULL WHERE seq = @seq`,
   );
   const expired = db.prepare(
     `SELECT ${JOB_ROW_COLUMNS}, attempt FROM holdfast_jobs WHERE expires_at <= ? AND expires_at IS NOT NULL
@@ -68,7 +72,10 @@ export function maintenanceOperations(
   );
   const oldestFinished = db.prepare(
     `SELECT ${JOB_ROW_COLUMNS} FROM holdfast_jobs WHERE state = ? AND due_at IS NULL AND finished_at < ?
-     ORDER BY finished_at LIMIT ?`,
+     AND purge_at IS NULL ORDER BY finished_at LIMIT ?`,
+  );
+  const ownTimePassed = db.prepare(
+    `SELECT ${JOB_ROW_COLUMNS} FROM holdfast_jobs WHERE purge_at <= ? ORDER BY purge_at LIMIT ?`,
   );
   const total = db.prepare("SELECT coalesce(sum(n), 0) FROM holdfast_counts WHERE state = ?").pluck();
   const acquireDuty = db.prepare(
@@ -101,8 +108,8 @@ export function maintenanceOperations(
   function reap(row: LeasedRow, now: number): ReapedJob {
     const used = attemptsUsed(row);
     const to: State = row.cancel_at !== null ? "cancelled" : used >= row.max_attempts ? "dead" : "pending";
-    const finished = to === "pending" ? null : now;
-    endJob.run(to, finished === null ? now : null, finished === null ? now : null, finished, now, used, 1, row.seq);
+    const [dueAt, finishedAt] = to === "pending" ? [now, null] : [null, now];
+    endJob.run({ to, dueAt, finishedAt, now, attempt: used, lost: 1, seq: row.seq });
     history.setError(row.seq, STALE_ERROR, now);
     history.appendAttempt(row.seq, lostAttempt(row, now));
     counts.recordStateChange(row.queue, row.type, row.state, to);
@@ -152,7 +159,8 @@ export function maintenanceOperations(
 
     expireOverdue: (limit, now) =>
       (expired.all(now, limit) as (JobRow & { attempt: number })[]).map((row) => {
-        endJob.run("dead", null, null, now, now, row.attempt, 0, row.seq);
+        const { attempt, seq } = row;
+        endJob.run({ to: "dead", dueAt: null, finishedAt: now, now, attempt, lost: 0, seq });
         history.setError(row.seq, EXPIRED_ERROR, now);
         counts.recordStateChange(row.queue, row.type, row.state, "dead");
         return { id: row.id, type: row.type, queue: row.queue, attempt: row.attempt, to: "dead" as const };
@@ -165,6 +173,12 @@ export function maintenanceOperations(
       if (limit === 0) return 0;
       const before = request.before ?? now + 1;
       const rows = oldestFinished.all(request.state, before, limit) as JobRow[];
+      for (const row of rows) changes.deleteRow(row, false);
+      return rows.length;
+    },
+
+    purgeDue(limit, now) {
+      const rows = ownTimePassed.all(now, limit) as JobRow[];
       for (const row of rows) changes.deleteRow(row, false);
       return rows.length;
     },

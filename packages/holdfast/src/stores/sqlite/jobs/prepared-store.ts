@@ -29,7 +29,10 @@ export interface Operations {
   skip(now: number, filter: S.JobFilter, page: S.PageRequest): S.Skipped;
   cancel(now: number, ids: readonly string[], scope: S.ChangeScope): S.CancelResult[];
   retry(now: number, ids: readonly string[], scope: S.ChangeScope): S.RetryResult[];
+  update(now: number, updates: readonly S.JobUpdate[], scope: S.ChangeScope): S.UpdateResult[];
   remove(now: number, ids: readonly string[], scope: S.ChangeScope): S.RemoveResult[];
+  keyHolder(now: number, key: string): S.KeyHolder | null;
+  freeKey(now: number, key: string): S.FreeKeyResult;
   reapExpiredLeases(
     now: number,
     limit: number,
@@ -37,6 +40,7 @@ export interface Operations {
   ): { reaped: S.ReapedJob[]; next: ReapPosition | null };
   expireOverdue(now: number, limit: number): S.ReapedJob[];
   purge(now: number, request: S.PurgeRequest): number;
+  purgeDue(now: number, limit: number): number;
   maintain(now: number, wasClockSetBack: boolean): void;
   tryAcquireDuty(now: number, name: string, everyMs: number): boolean;
   stats(now: number): S.StoreStats;
@@ -72,6 +76,7 @@ export const READS: ReadonlySet<OperationName> = new Set<OperationName>([
   "get",
   "list",
   "skip",
+  "keyHolder",
   "stats",
   "queues",
   "workers",
@@ -179,10 +184,14 @@ export function prepareStore(db: Database): PreparedStore {
       skip: (now, filter, page) => queries.skip(filter, page, now),
       cancel: (now, ids, scope) => changes.cancel(ids, scope, now),
       retry: (now, ids, scope) => changes.retry(ids, scope, now),
+      update: (now, updates, scope) => changes.update(updates, scope, now),
       remove: (_now, ids, scope) => changes.remove(ids, scope),
+      keyHolder: (now, key) => changes.keyHolder(key, now),
+      freeKey: (now, key) => changes.freeKey(key, now),
       reapExpiredLeases: (now, limit, from) => maintenance.reapExpiredLeases(limit, from, now),
       expireOverdue: (now, limit) => maintenance.expireOverdue(limit, now),
       purge: (now, request) => maintenance.purge(request, now),
+      purgeDue: (now, limit) => maintenance.purgeDue(limit, now),
       maintain: (now, wasClockSetBack) => maintenance.maintain(wasClockSetBack, now),
       tryAcquireDuty: (now, name, everyMs) => maintenance.tryAcquireDuty(name, everyMs, now),
       stats: (now) => queries.stats(now),

@@ -16,6 +16,7 @@ import { readTagText } from "./insert.js";
 import type { Lanes } from "./lanes.js";
 import { pageFinder } from "./listing.js";
 import { pageOf } from "../../list-plan.js";
+import { readSettings } from "../../stored-values.js";
 
 interface RecordRow {
   seq: number;
@@ -50,14 +51,17 @@ interface RecordRow {
   schedule: string | null;
   slot: number | null;
   trace: string | null;
+  parent: string | null;
+  settings: string | null;
   progress: number | null;
   progress_note: string | null;
+  progress_data: string | null;
 }
 
 const RECORD = `SELECT j.*, coalesce(j.input, i.input) AS input FROM holdfast_jobs j LEFT JOIN holdfast_inputs i ON i.job = j.seq`;
 const BARE_RECORD = `SELECT seq, id, type, queue, state, priority, user, 'null' AS input, NULL AS output, error, error_code,
   error_at, attempt, max_attempts, losses, releases, fence, run_at, due_at, expires_at, created_at, updated_at, claimed_at,
-  started_at, finished_at, cancel_at, worker, key, tags, schedule, slot, trace, progress, progress_note
+  started_at, finished_at, cancel_at, worker, key, tags, schedule, slot, trace, parent, settings, progress, progress_note, progress_data
   FROM holdfast_jobs`;
 
 export interface QueryOperations {
@@ -101,16 +105,16 @@ export function queryOperations(db: Database, lanes: Lanes, history: History): Q
 
   // In one snapshot: a write of another process between two statements must not hide a job.
   const list = db.transaction((filter: JobFilter, page: PageRequest, now: number): JobPage => {
-    const { limit, cursor, payloads = true } = page;
-    const found = findPage(filter, limit, cursor === null ? null : Number(cursor), now);
+    const { limit, payloads = true } = page;
+    const found = findPage(filter, page, now);
     const { passed, cursor: next } = pageOf(found, limit);
     const shown = found.seqs.slice(0, passed);
     const record = payloads ? bySeq : bareBySeq;
     const jobs = shown.map((seq) => readRecord(record.get(seq) as RecordRow, { attempts: [], log: [] }));
     return { jobs, cursor: next };
   });
-  const skip = db.transaction((filter: JobFilter, { limit, cursor }: PageRequest, now: number): Skipped =>
-    pageOf(findPage(filter, limit, cursor === null ? null : Number(cursor), now), limit),
+  const skip = db.transaction((filter: JobFilter, page: PageRequest, now: number): Skipped =>
+    pageOf(findPage(filter, page, now), page.limit),
   );
 
   return {
@@ -181,8 +185,11 @@ function readRecord(row: RecordRow, history: Pick<StoredJob, "attempts" | "log">
     key: row.key,
     tags: readTagText(row.tags),
     schedule: row.schedule === null ? null : { name: row.schedule, slot: row.slot ?? 0 },
+    parent: row.parent,
+    settings: readSettings(row.settings),
     trace: row.trace,
-    progress: row.progress === null ? null : { fraction: row.progress, note: row.progress_note },
+    progress:
+      row.progress === null ? null : { fraction: row.progress, note: row.progress_note, data: row.progress_data },
     ...history,
   };
 }

@@ -4,10 +4,12 @@ import type {
   Firing,
   Hint,
   InsertResult,
+  JobUpdate,
   NewJob,
   PutResult,
   ReapedJob,
   RetryResult,
+  UpdateResult,
 } from "../../../store.js";
 import {
   cancelHints,
@@ -18,6 +20,7 @@ import {
   retryHints,
   scheduleHints,
   settleHints,
+  updateHints,
   WORK_NOW,
 } from "../../hints.js";
 import { outcomesForHints } from "../jobs/leases.js";
@@ -46,6 +49,8 @@ function hintsOfCall({ op, args, now }: Call, value: unknown): readonly Hint[] {
       return cancelHints(args[0] as string[], value as CancelResult[]);
     case "retry":
       return retryHints(value as RetryResult[]);
+    case "update":
+      return updateHints(args[0] as JobUpdate[], value as UpdateResult[], now ?? Date.now());
     case "reapExpiredLeases":
       return reapHints((value as { reaped: ReapedJob[] }).reaped);
     case "expireOverdue":
