@@ -5,6 +5,8 @@ export const DEFAULTS = {
   priority: 0,
   maxAttempts: 4,
   backoff: { base: 30_000, factor: 2, max: 900_000, jitter: 0.1 },
+  /** How long a worker waits for the promise of a backoff function. */
+  backoffWaitMs: 10_000,
   timeoutMs: 900_000,
   leaseMs: 30_000,
   pollMs: 1_000,

@@ -1,4 +1,5 @@
 import { hideSecret } from "./access/secret.js";
+import type { State } from "./job/state.js";
 import { read } from "./job/thrown.js";
 
 /**
@@ -20,7 +21,7 @@ export class HoldfastError extends Error {
  * shape. A later release with another shape uses a higher version, and this release ignores its errors.
  */
 const SHAPE = 1;
-type Brand = "NotRetryable" | "RetryAfter" | "outage";
+type Brand = "NotRetryable" | "RetryAfter" | "Cancel" | "outage";
 
 export function brand(kind: { readonly prototype: HoldfastError }, name: Brand): void {
   // On the prototype: subclasses inherit it, and an object copied from an error's fields does not have it.
@@ -110,6 +111,17 @@ export class JobNotFoundError extends HoldfastError {
   constructor(id: string) {
     super("JOB_NOT_FOUND", `job ${id} not found; it may have been deleted, by a call or by retention`);
     this.id = id;
+  }
+}
+
+/** `hf.update` was called for a job that does not wait any more. `state` is what it is instead. */
+export class JobNotWaitingError extends HoldfastError {
+  readonly id: string;
+  readonly state: State;
+  constructor(id: string, state: State) {
+    super("JOB_NOT_WAITING", `job ${id} is ${state}; only a pending or failed job can be updated`);
+    this.id = id;
+    this.state = state;
   }
 }
 
@@ -291,6 +303,11 @@ export class NotRetryable extends HoldfastError {
 /** Whether this is a `NotRetryable`, from any copy of this package. */
 export function isNotRetryable(thrown: unknown): boolean {
   return isBranded(thrown, "NotRetryable");
+}
+
+/** Whether this is a `Cancel`, from any copy of this package. */
+export function isCancel(thrown: unknown): boolean {
+  return isBranded(thrown, "Cancel");
 }
 
 /** The delay of a `RetryAfter` from any copy of this package, not validated yet; undefined for other errors. */

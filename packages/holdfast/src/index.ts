@@ -1,6 +1,14 @@
 /** The public API of Holdfast. Only what is exported here is public. */
 export { holdfast } from "./engine/client/open-client.js";
 export { Holdfast } from "./engine/client/holdfast.js";
+export type {
+  CalendarScope,
+  EnqueueManyOptions,
+  EnqueueManyResult,
+  EnqueueOptions,
+  EnqueueResult,
+  UniqueOptions,
+} from "./job/enqueue-types.js";
 export type { BulkOptions } from "./engine/client/changes.js";
 export type { HoldfastOptions, SchedulerOptions } from "./engine/client/client-options.js";
 export type { ClaimOptions } from "./engine/client/claim-leases.js";
@@ -24,10 +32,9 @@ export type {
 } from "./job/job.js";
 export type { AuditListOptions, AuditLog, AuditRecord } from "./engine/client/audit.js";
 export type { ApiToken, NewToken, TokenIdentity, TokenOptions, Tokens } from "./engine/client/tokens.js";
-export type { EnqueueOptions } from "./engine/enqueue/new-job.js";
-export type { CalendarScope, UniqueOptions } from "./engine/enqueue/unique.js";
-export type { EnqueueManyOptions } from "./engine/enqueue/bulk-enqueue.js";
-export type { EnqueueManyResult, EnqueueResult } from "./engine/enqueue/enqueue-result.js";
+export type { CountOptions, JobCount } from "./engine/client/count-jobs.js";
+export type { KeyTarget } from "./engine/client/get-job.js";
+export type { UpdateOptions } from "./engine/client/job-updates.js";
 export type { AsJson, JobId, JobOutput } from "./job/job-id.js";
 export type { ErrorEvent, EventName, Events, JobEvent, LeaseEvent, Listener } from "./engine/events/events.js";
 export type { Filter, ListOptions } from "./engine/client/filter.js";
@@ -60,6 +67,7 @@ export { Metrics } from "./observe/metrics.js";
 export type { MeasuredClient } from "./observe/metrics.js";
 export { redactor } from "./observe/redact.js";
 export type { Redactor } from "./observe/redact.js";
+export { Cancel } from "./job/cancel.js";
 export { RetryAfter } from "./job/retry-after.js";
 export type { Backoff, BackoffOptions, RetryOptions } from "./job/retry.js";
 export type { Duration } from "./duration.js";
@@ -88,6 +96,7 @@ export {
   JobCancelledError,
   JobNotCompletedError,
   JobNotFoundError,
+  JobNotWaitingError,
   JobTimeoutError,
   LeaseLostError,
   NotCommittedError,

@@ -2,6 +2,7 @@ import type { Clock } from "../clock.js";
 import type { JobType } from "../job/job.js";
 import type { ClaimedJob, NewJob, Store } from "../store.js";
 import type { Cursors } from "./client/cursors.js";
+import type { Enqueuer } from "./enqueue/enqueuer.js";
 import type { Emitter } from "./events/events.js";
 import type { Logger } from "./events/logger.js";
 import type { LeasedJob } from "./worker/outcome.js";
@@ -26,6 +27,7 @@ export interface EngineContext {
   readonly traces: Traces | null;
   /** Null: no error reporter is configured. */
   readonly reports: Reports | null;
+  readonly enqueuer: Enqueuer;
   readonly cursors: Cursors;
   readonly redact: Redactor;
   /** Puts redacted values back into a payload that a caller sends back. */

@@ -172,7 +172,18 @@ export class Maintenance {
       const byCount = count === null ? 0 : await this.#purgeState(state, { before: null, keep: count });
       total += byAge + byCount;
     }
-    return total;
+    return total + (await this.#purgeDue());
+  }
+
+  /** Deletes finished jobs of types with their own retention. */
+  async #purgeDue(): Promise<number> {
+    const { chunk } = DEFAULTS.maintenance;
+    let total = 0;
+    for (;;) {
+      const deleted = await this.#engine.store.purgeDue(chunk);
+      total += deleted;
+      if (deleted < chunk) return total;
+    }
   }
 
   /** Deletes jobs of one finished state that finished longer ago than `olderThan`. Returns how many. */

@@ -11,9 +11,20 @@ import {
   type InputIssue,
 } from "../errors.js";
 import { fromJson, jsonBytes, NotJson, pathText, refuseNul, toJson, truncate } from "./json.js";
+import type { EnqueueManyOptions, EnqueueManyResult, EnqueueOptions, EnqueueResult } from "./enqueue-types.js";
+import type { JobId, JobOutput } from "./job-id.js";
 import { readRetry, type Backoff, type RetryOptions } from "./retry.js";
-import type { State } from "./state.js";
-import { optionKeys, readName, readPriority, readQueue, readTags, refuseUnknown, show } from "../options.js";
+import type { FinishedState, State } from "./state.js";
+import {
+  optionKeys,
+  readName,
+  readPriority,
+  readQueue,
+  readTags,
+  refuseUnknown,
+  refuseUnknownIn,
+  show,
+} from "../options.js";
 
 /** The argument of a handler. Destructure what you need: `run({ input, signal })`. */
 export interface RunContext<Input> {
@@ -26,14 +37,31 @@ export interface RunContext<Input> {
   readonly signal: JobSignal;
   /** Stores a log line with the job (the last 100 lines). */
   readonly log: (line: string) => void;
-  /** Stores the job's progress, from 0 to 1. */
-  readonly progress: (fraction: number, note?: string) => void;
+  /** Stores the job's progress, from 0 to 1, with a line of text or a small object (at most 4 kB of JSON). */
+  readonly progress: (fraction: number, note?: string | object) => void;
+  /** Enqueues and reads jobs. Jobs that it enqueues carry the id of this job as their `parent`, and its trace. */
+  readonly hf: HandlerClient;
   /**
    * Completes the job in the handler's own transaction on the jobs' database: the handler's writes and the completion commit
    * together or not at all. Commit before the handler returns. On PostgreSQL, await it. Throws {@link LeaseLostError} if this
    * worker no longer holds the job's lease.
    */
   readonly completeIn: (tx: unknown, output?: unknown) => Promise<void>;
+}
+
+/** What a handler can do with other jobs. It works as the calls of the same name of `Holdfast`. */
+export interface HandlerClient {
+  enqueue<Input, Type extends JobType<Input> = JobType<Input>>(
+    type: JobType<Input> & Type,
+    ...inputAndOptions: InputAnd<NoInfer<Input>, EnqueueOptions>
+  ): Promise<EnqueueResult<JobOutput<Type>>>;
+  enqueueMany<Input, Type extends JobType<Input> = JobType<Input>>(
+    type: JobType<Input> & Type,
+    inputs: Iterable<NoInfer<Input>> | AsyncIterable<NoInfer<Input>>,
+    options?: EnqueueManyOptions<NoInfer<Input>, JobOutput<NoInfer<Type>>>,
+  ): Promise<EnqueueManyResult<JobOutput<Type>>[]>;
+  enqueueNamed(type: string, input?: unknown, options?: EnqueueOptions): Promise<EnqueueResult>;
+  get<Input = unknown, Output = unknown>(id: JobId<Output>): Promise<Job<Input, Output> | null>;
 }
 
 /** An AbortSignal with a typed reason. (An intersection type does not work: `any & T` is `any`.) */
@@ -55,6 +83,8 @@ export interface RunningJob {
   readonly tags: readonly string[];
   /** The schedule and slot that created the job; null if it was enqueued directly. */
   readonly schedule: ScheduledSlot | null;
+  /** The id of the job whose handler enqueued this one; null if no handler did. */
+  readonly parent: string | null;
   readonly runAt: Date;
   readonly createdAt: Date;
 }
@@ -70,8 +100,13 @@ export interface JobOptions {
   type: string;
   /** Attempts and the delay between them. Default: the client's `retry`, or else 4 attempts with 30 s × 2ⁿ up to 15 min, ±10 %. */
   retry?: RetryOptions;
-  /** The maximum duration of an attempt. After it, the signal is aborted and the attempt fails. Default 15 min. */
-  timeout?: Duration;
+  /** The maximum duration of an attempt. After it, the signal is aborted and the attempt fails. `false`: none. Default 15 min. */
+  timeout?: Duration | false;
+  /**
+   * How long finished jobs of this type are kept, by state, instead of the client's `retention`. 0: an input or output that must
+   * not stay is deleted with the job as soon as it finishes.
+   */
+  retention?: Partial<Record<FinishedState, Duration>>;
   /** Default `"default"`. */
   queue?: string;
   /** −100 to 100, higher first. Default 0. */
@@ -87,6 +122,7 @@ const JOB_FIELDS: ReadonlySet<string> = optionKeys<JobWithInput<StandardSchemaV1
   run: true,
   retry: true,
   timeout: true,
+  retention: true,
   queue: true,
   priority: true,
   expiresAfter: true,
@@ -102,7 +138,10 @@ export interface JobType<Input = unknown, Output = unknown> {
   readonly priority: number;
   /** If the type does not set it, a client's `retry` overrides this value. */
   readonly maxAttempts: number;
-  readonly timeoutMs: number;
+  /** Null: no timeout. */
+  readonly timeoutMs: number | null;
+  /** How long finished jobs are kept, by state; null: as the client's `retention` says. */
+  readonly retentionMs: Partial<Record<FinishedState, number>> | null;
   readonly expiresAfterMs: number | null;
   readonly tags: readonly string[];
   /** The `retry` of the definition; the client's defaults are not included. */
@@ -164,8 +203,7 @@ export function job(definition: JobOptions & { input?: StandardSchemaV1 | undefi
       "is not a Standard Schema; use zod, valibot, arktype or another library that implements it",
     );
   }
-  const timeoutMs = durationMs(definition.timeout ?? DEFAULTS.timeoutMs, "timeout");
-  if (timeoutMs === 0) throw new InvalidOptionError("timeout", "must be longer than 0");
+  const timeoutMs = readTimeout(definition.timeout ?? DEFAULTS.timeoutMs);
   const expiresAfterMs =
     definition.expiresAfter === undefined ? null : durationMs(definition.expiresAfter, "expiresAfter");
   if (expiresAfterMs === 0) throw new InvalidOptionError("expiresAfter", "must be longer than 0");
@@ -177,6 +215,7 @@ export function job(definition: JobOptions & { input?: StandardSchemaV1 | undefi
     priority: readPriority(definition.priority ?? DEFAULTS.priority),
     maxAttempts: retry.maxAttempts,
     timeoutMs,
+    retentionMs: readTypeRetention(definition.retention),
     expiresAfterMs,
     tags: readTags(definition.tags ?? []),
     // A copy: later changes by the caller would be merged with a client's defaults without a check.
@@ -185,6 +224,28 @@ export function job(definition: JobOptions & { input?: StandardSchemaV1 | undefi
     schema,
     run: definition.run as JobType["run"],
   });
+}
+
+/** Null: no timeout. */
+export function readTimeout(timeout: Duration | false): number | null {
+  if (timeout === false) return null;
+  const ms = durationMs(timeout, "timeout");
+  if (ms === 0) throw new InvalidOptionError("timeout", "must be longer than 0; false means none");
+  return ms;
+}
+
+const RETENTION_KEYS: ReadonlySet<string> = optionKeys<Record<FinishedState, Duration>>({
+  completed: true,
+  dead: true,
+  cancelled: true,
+});
+
+function readTypeRetention(retention: JobOptions["retention"]): JobType["retentionMs"] {
+  if (retention === undefined) return null;
+  refuseUnknownIn(retention, RETENTION_KEYS, "retention");
+  return Object.fromEntries(
+    Object.entries(retention).map(([state, age]) => [state, durationMs(age, `retention.${state}`)]),
+  );
 }
 
 /**
@@ -274,12 +335,27 @@ export function encodeOutput(type: string, output: unknown): string {
   }
 }
 
-function encodePayload(value: unknown, what: string): string {
+/** Serializes the object that a handler stores with its progress. */
+export function encodeProgress(data: object): string {
+  try {
+    const text = encodePayload(data, "the progress", LIMITS.progressBytes);
+    refuseNul(text);
+    return text;
+  } catch (error) {
+    if (!(error instanceof NotJson)) throw error;
+    throw new InvalidOptionError(
+      error.issue.path === "" ? "progress" : `progress.${error.issue.path}`,
+      error.issue.message,
+    );
+  }
+}
+
+function encodePayload(value: unknown, what: string, limit: number = LIMITS.payloadBytes): string {
   const text = toJson(value);
   // A UTF-16 code unit takes at most three bytes, so a short string cannot exceed the limit.
-  if (text.length * 3 > LIMITS.payloadBytes) {
+  if (text.length * 3 > limit) {
     const bytes = jsonBytes(text);
-    if (bytes > LIMITS.payloadBytes) throw new PayloadTooLargeError(what, bytes, LIMITS.payloadBytes);
+    if (bytes > limit) throw new PayloadTooLargeError(what, bytes, limit);
   }
   return text;
 }
@@ -329,8 +405,12 @@ export interface Job<Input = unknown, Output = unknown> {
   schedule: ScheduledSlot | null;
   /** The trace context of the enqueue, as written by propagators (`traceparent`); null if it was not traced. */
   trace: Readonly<Record<string, string>> | null;
-  progress: { fraction: number; note: string | null } | null;
-  /** Failed attempts, oldest first (the last 20). Empty in lists. */
+  /** The id of the job whose handler enqueued this one; null if no handler did. */
+  parent: string | null;
+  /** The timeout that the enqueue set; 0: none. Null: the job type's. */
+  timeoutMs: number | null;
+  progress: { fraction: number; note: string | null; data: unknown } | null;
+  /** Attempts that have ended, oldest first (at most 21: the last 20, and the one that ended the job). Empty in lists. */
   attempts: readonly JobAttempt[];
   /** Lines the handler logged (the last 100). Empty in lists. */
   log: readonly { at: Date; line: string }[];
@@ -338,6 +418,10 @@ export interface Job<Input = unknown, Output = unknown> {
 
 export interface JobAttempt {
   attempt: number;
+  /** The fencing token of its claim; null for attempts recorded by earlier versions. */
+  fence: number | null;
+  /** How it ended. `expired`: its lease did, because its worker crashed or was cut off. `released`: its worker was stopped. */
+  end: "completed" | "failed" | "cancelled" | "expired" | "released";
   worker: string | null;
   claimedAt: Date | null;
   startedAt: Date | null;

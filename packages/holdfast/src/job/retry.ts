@@ -1,4 +1,4 @@
-import { isThenable, watchResult } from "../callbacks.js";
+import { isThenable } from "../callbacks.js";
 import { DEFAULTS, LIMITS } from "../defaults.js";
 import { durationMs, type Duration } from "../duration.js";
 import { InvalidOptionError } from "../errors.js";
@@ -20,14 +20,15 @@ export interface RetryOptions {
   /** Total attempts, including the first. */
   maxAttempts?: number;
   /**
-   * Options of exponential backoff, or a function that returns the delay after the given attempt (1, 2, …) failed. If the
-   * function throws or does not return a duration, an error is logged and the delay is 30 s.
+   * Options of exponential backoff, or a function that returns the delay after the given attempt (1, 2, …) failed, or a promise
+   * of it. If the function throws, does not return a duration or takes longer than 10 s, an error is logged and the delay is
+   * 30 s.
    */
-  backoff?: BackoffOptions | ((attempt: number, error: unknown) => Duration);
+  backoff?: BackoffOptions | ((attempt: number, error: unknown) => Duration | PromiseLike<Duration>);
 }
 
 /** The delay after attempt `attempt` failed with `error`. */
-export type Backoff = (attempt: number, error: unknown, random: () => number) => number;
+export type Backoff = (attempt: number, error: unknown, random: () => number) => number | Promise<number>;
 
 const RETRY_FIELDS: ReadonlySet<string> = optionKeys<RetryOptions>({ maxAttempts: true, backoff: true });
 const BACKOFF_FIELDS: ReadonlySet<string> = optionKeys<BackoffOptions>({
@@ -74,11 +75,8 @@ export function readBackoff(options: RetryOptions["backoff"], field = "retry.bac
   if (typeof options === "function") {
     return (attempt, error) => {
       const delay: unknown = options(attempt, error);
-      if (isThenable(delay)) {
-        watchResult(delay, () => {});
-        throw new InvalidOptionError(field, "returned a promise; it must return the delay itself");
-      }
-      return durationMs(delay as Duration, field);
+      if (!isThenable(delay)) return durationMs(delay as Duration, field);
+      return Promise.resolve(delay).then((resolved) => durationMs(resolved as Duration, field));
     };
   }
   if (options !== undefined) refuseUnknownIn(options, BACKOFF_FIELDS, field);

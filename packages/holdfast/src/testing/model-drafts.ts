@@ -50,9 +50,13 @@ export function outcomeOf(lease: LeasedJob, draft: OutcomeDraft, now: number): O
     case "complete":
       return completed(known, JSON.stringify({ by: lease.worker }));
     case "fail":
-      return failed(known, Object.assign(new Error("it broke", { cause: "a wire" }), { status: 503 }), policy);
+      return failed(
+        known,
+        Object.assign(new Error("it broke", { cause: "a wire" }), { status: 503 }),
+        policy,
+      ) as Outcome;
     case "give up":
-      return failed(known, new NotRetryable("it is no use"), policy);
+      return failed(known, new NotRetryable("it is no use"), policy) as Outcome;
     case "cancelled":
       return cancelled(known);
     case "release":

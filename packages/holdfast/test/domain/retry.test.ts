@@ -6,7 +6,7 @@ import { InvalidOptionError, type BackoffOptions } from "holdfast";
 const half = (): number => 0.5;
 const delays = (options: BackoffOptions | undefined, attempts: number, random = half): number[] => {
   const backoff = readBackoff(options);
-  return Array.from({ length: attempts }, (_, index) => backoff(index + 1, null, random));
+  return Array.from({ length: attempts }, (_, index) => backoff(index + 1, null, random) as number);
 };
 
 describe("the curves of the five seeds", () => {
@@ -58,7 +58,7 @@ describe("properties", () => {
   it("a delay is a whole number from 0 to max", () => {
     fc.assert(
       fc.property(curve, attempt, chance, (options, n, random) => {
-        const delay = readBackoff(options)(n, null, () => random);
+        const delay = readBackoff(options)(n, null, () => random) as number;
         expect(Number.isSafeInteger(delay) && delay >= 0 && delay <= options.max).toBe(true);
       }),
     );
@@ -68,7 +68,7 @@ describe("properties", () => {
     fc.assert(
       fc.property(curve, attempt, (options, n) => {
         const backoff = readBackoff({ ...options, jitter: 0 });
-        expect(backoff(n + 1, null, half)).toBeGreaterThanOrEqual(backoff(n, null, half));
+        expect(backoff(n + 1, null, half)).toBeGreaterThanOrEqual(backoff(n, null, half) as number);
       }),
     );
   });
@@ -76,8 +76,8 @@ describe("properties", () => {
   it("fractional jitter stays within its fraction", () => {
     fc.assert(
       fc.property(curve, attempt, chance, fc.double({ min: 0, max: 1, noNaN: true }), (options, n, random, jitter) => {
-        const exact = readBackoff({ ...options, jitter: 0 })(n, null, half);
-        const delay = readBackoff({ ...options, jitter })(n, null, () => random);
+        const exact = readBackoff({ ...options, jitter: 0 })(n, null, half) as number;
+        const delay = readBackoff({ ...options, jitter })(n, null, () => random) as number;
         expect(Math.abs(delay - exact)).toBeLessThanOrEqual(exact * jitter + 1);
       }),
     );

@@ -51,7 +51,8 @@ function accessibleJobs({ hf, identity }: CallContext): Holdfast | UserJobs {
 }
 
 function filterOf({ identity }: CallContext, conditions: JobConditions): JobFilter {
-  return readListOptions(identity.user === null ? conditions : { ...conditions, user: identity.user }).filter;
+  const given = identity.user === null ? conditions : { ...conditions, user: identity.user };
+  return readListOptions(given, Date.now()).filter.stored;
 }
 
 async function list(context: CallContext, query: JobQuery): Promise<Calls["jobs.list"]["result"]> {
@@ -77,7 +78,7 @@ function withoutWorker<Job extends { worker: string | null }>(job: Job): Job {
 function withoutInternals(job: JobDetail): JobDetail {
   const attempts = job.attempts.map((attempt) => ({
     ...withoutWorker(attempt),
-    error: { ...attempt.error, stack: null, cause: null, data: null },
+    error: attempt.error === null ? null : { ...attempt.error, stack: null, cause: null, data: null },
   }));
   return { ...withoutWorker(job), trace: null, attempts };
 }

@@ -1,4 +1,4 @@
-import type { AttemptError } from "../../job/job.js";
+import type { AttemptError, JobAttempt } from "../../job/job.js";
 import type { State, FinishedState } from "../../job/state.js";
 import type { TokenRole } from "../../access/roles.js";
 import type { CalendarUnit } from "../../schedule/calendar.js";
@@ -41,12 +41,15 @@ export interface JobDetail extends JobSummary {
   trace: Readonly<Record<string, string>> | null;
   attempts: readonly {
     attempt: number;
+    /** The fencing token of its claim; null for attempts recorded by earlier versions. */
+    fence: number | null;
+    end: JobAttempt["end"];
     worker: string | null;
     claimedAt: Time | null;
     startedAt: Time | null;
     endedAt: Time;
     /** `stack`, `cause` and `data` are null for the role user. */
-    error: AttemptError;
+    error: AttemptError | null;
   }[];
   log: readonly { at: Time; line: string }[];
 }

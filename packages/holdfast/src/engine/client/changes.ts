@@ -1,9 +1,19 @@
 import { readId } from "../../job/uuid.js";
 import { optionKeys, refuseUnknown } from "../../options.js";
-import type { CancelResult, ChangeScope, JobFilter, JobPage, RemoveResult, RetryResult, Scope } from "../../store.js";
+import type {
+  CancelResult,
+  ChangeScope,
+  RemoveResult,
+  RetryResult,
+  Scope,
+  StoredJob,
+  UpdateResult,
+} from "../../store.js";
 import type { EngineContext } from "../context.js";
 import type { JobEvent } from "../events/events.js";
-import { readFilter, type Filter } from "./filter.js";
+import { readFilter, type Filter, type ReadFilter } from "./filter.js";
+import { readUpdate, updateJob, updateJobs, type UpdateOptions } from "./job-updates.js";
+import { listJobs, type ListedJobs } from "./list-jobs.js";
 
 /** Options of a change of all jobs that match a filter. */
 export interface BulkOptions {
@@ -29,10 +39,10 @@ interface Change<Result> {
   /** The results that count as a change. */
   counted: readonly Result[];
   /** `listed`: the jobs of these ids, if a filter found them. */
-  apply: (ids: readonly string[], within: ChangeScope, listed: readonly JobEvent[]) => Promise<Result[]>;
+  apply: (ids: readonly string[], within: ChangeScope, listed: readonly StoredJob[]) => Promise<Result[]>;
 }
 
-/** `hf.cancel`, `hf.retry` and `hf.remove`: one job, or many in chunks. */
+/** `hf.cancel`, `hf.retry`, `hf.remove` and `hf.update`: one job, or many in chunks. */
 export class Changes {
   readonly #requireOpen: () => EngineContext;
 
@@ -71,6 +81,22 @@ export class Changes {
     return this.#change(target, scope, { counted: ["removed"], apply }, options);
   }
 
+  update(target: string, options: UpdateOptions, scope: Scope): Promise<void>;
+  update(target: string | Filter, options: UpdateOptions, scope: Scope, bulk?: BulkOptions): Promise<void | number>;
+  async update(
+    target: string | Filter,
+    options: UpdateOptions,
+    scope: Scope,
+    bulk?: BulkOptions,
+  ): Promise<void | number> {
+    const engine = this.#requireOpen();
+    const update = readUpdate(options, engine.clock.now());
+    if (typeof target === "string") return updateJob(engine, readId(target), update, scope as { user?: string });
+    const apply: Change<UpdateResult["status"]>["apply"] = (_ids, within, jobs) =>
+      updateJobs(engine, jobs, update, within);
+    return this.#changeMatching(target, scope, { counted: ["updated"], apply }, bulk);
+  }
+
   async #change<Result extends string>(
     target: Target,
     scope: Scope,
@@ -87,27 +113,36 @@ export class Changes {
       }
       return results;
     }
+    return this.#changeMatching(target, scope, { counted, apply }, options);
+  }
+
+  async #changeMatching<Result extends string>(
+    target: Filter,
+    scope: Scope,
+    { counted, apply }: Change<Result>,
+    options: BulkOptions = {},
+  ): Promise<number> {
     refuseUnknown(options, BULK_KEYS, "a bulk change");
     const progress = { examined: 0, changed: 0 };
-    const filter = readFilter(target);
+    const filter = readFilter(target, this.#requireOpen().clock.now());
     // The state is checked again with the change: a job that was retried since it was listed must not be deleted as dead.
-    const within = { ...scope, states: filter.states };
-    for await (const jobs of this.#matching(filter)) {
+    const within = { ...scope, states: filter.stored.states };
+    for await (const { jobs, examined } of this.#matching(filter)) {
       options.signal?.throwIfAborted();
       const ids = jobs.map(({ id }) => id);
-      const results = await apply(ids, within, jobs);
-      progress.examined += ids.length;
+      const results = ids.length === 0 ? [] : await apply(ids, within, jobs);
+      progress.examined += examined;
       progress.changed += results.filter((result) => counted.includes(result)).length;
       await options.onProgress?.({ ...progress });
     }
     return progress.changed;
   }
 
-  async *#matching(filter: JobFilter): AsyncGenerator<JobPage["jobs"]> {
+  async *#matching(filter: ReadFilter): AsyncGenerator<ListedJobs> {
     let cursor: string | null = null;
     do {
-      const page: JobPage = await this.#requireOpen().store.list(filter, { limit: CHUNK, cursor, payloads: false });
-      if (page.jobs.length > 0) yield page.jobs;
+      const page: ListedJobs = await listJobs(this.#requireOpen(), filter, { limit: CHUNK, cursor, payloads: false });
+      if (page.examined > 0) yield page;
       cursor = page.cursor;
     } while (cursor !== null);
   }

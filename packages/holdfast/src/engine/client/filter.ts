@@ -2,12 +2,18 @@ import { LIMITS } from "../../defaults.js";
 import { instantMs } from "../../duration.js";
 import { InvalidOptionError } from "../../errors.js";
 import type { JobType } from "../../job/job.js";
-import { optionKeys, readCount, readName, readQueue, refuseUnknown, show } from "../../options.js";
+import { optionKeys, readCount, readName, readPriority, readQueue, refuseUnknown, show } from "../../options.js";
+import { readId } from "../../job/uuid.js";
+import type { CalendarScope } from "../../job/enqueue-types.js";
+import { readKey } from "../enqueue/unique.js";
+import { inputMatcher, type InputMatcher } from "./input-condition.js";
 import { isState, STATE_NAMES, type State } from "../../job/state.js";
 import type { JobFilter, PageRequest } from "../../store.js";
 
 /** Which jobs: all given conditions must match; an array matches any of its values. */
 export interface Filter {
+  /** Only these jobs, at most 1000. */
+  id?: string | readonly string[];
   state?: State | readonly State[];
   type?: string | JobType | readonly (string | JobType)[];
   queue?: string | readonly string[];
@@ -15,8 +21,28 @@ export interface Filter {
   tag?: string;
   /** Jobs of this schedule. */
   schedule?: string;
+  /** Jobs that the handler of this job enqueued. */
+  parent?: string;
+  priority?: number;
+  /** The job that holds this unique key now. With `user`, the key is that user's. For a key per day or week: with its scope. */
+  key?: string | { key: string; scope: CalendarScope };
+  /**
+   * Jobs whose input matches: a text anywhere in it, or the value at a path (`{ path: "order.id", equals: "o-17" }`). No index
+   * serves this: each call examines a limited number of jobs, and `cursor` continues.
+   */
+  input?: InputCondition;
   createdAfter?: Date | number | string;
   createdBefore?: Date | number | string;
+}
+
+/** A condition on the input of jobs. Exactly one of `equals` and `text`. */
+export interface InputCondition {
+  /** Names and array positions, joined by dots: `items.0.sku`. Without it, the whole input. */
+  path?: string;
+  /** The value there, compared as JSON. */
+  equals?: unknown;
+  /** A text in a string there, or in any string or key below it. Upper and lower case are the same. */
+  text?: string;
 }
 
 export interface ListOptions extends Filter {
@@ -26,24 +52,38 @@ export interface ListOptions extends Filter {
   cursor?: string | null;
   /** False: inputs and outputs are not read and are `null`. Default true. */
   payloads?: boolean;
+  /** By time of enqueue. Default `newest` (first). A cursor belongs to one order. */
+  order?: "newest" | "oldest";
 }
 
 const FILTER_KEYS: ReadonlySet<string> = optionKeys<Filter>({
+  id: true,
   state: true,
   type: true,
   queue: true,
   user: true,
   tag: true,
   schedule: true,
+  parent: true,
+  priority: true,
+  key: true,
+  input: true,
   createdAfter: true,
   createdBefore: true,
 });
 const LIST_KEYS: ReadonlySet<string> = new Set([
   ...FILTER_KEYS,
-  ...optionKeys<Omit<ListOptions, keyof Filter>>({ limit: true, cursor: true, payloads: true }),
+  ...optionKeys<Omit<ListOptions, keyof Filter>>({ limit: true, cursor: true, payloads: true, order: true }),
 ]);
 
-export function readFilter(filter: Filter): JobFilter {
+/** A filter, checked. `key` and `input` are not conditions of the store: the client resolves them. */
+export interface ReadFilter {
+  stored: JobFilter;
+  key: string | null;
+  input: InputMatcher | null;
+}
+
+export function readFilter(filter: Filter, now: number): ReadFilter {
   refuseUnknown(filter, FILTER_KEYS, "a filter");
   if (Object.keys(filter).length === 0) {
     throw new InvalidOptionError("filter", 'must contain at least one condition, e.g. { state: "dead" }');
@@ -53,23 +93,37 @@ export function readFilter(filter: Filter): JobFilter {
     if (value === undefined)
       throw new InvalidOptionError(field, "is undefined; give it a value, or leave the condition out");
   }
-  return readConditions(filter);
+  return readConditions(filter, now);
 }
 
-export function readListOptions(options: ListOptions): { filter: JobFilter; page: PageRequest } {
+/** The filter of a list: it may be empty. */
+export function readListFilter(filter: Filter, now: number): ReadFilter {
+  refuseUnknown(filter, FILTER_KEYS, "a filter");
+  return readConditions(filter, now);
+}
+
+export function readListOptions(options: ListOptions, now: number): { filter: ReadFilter; page: PageRequest } {
   refuseUnknown(options, LIST_KEYS, "list");
-  const { limit = 50, cursor = null, payloads = true } = options;
+  const { limit = 50, cursor = null, payloads = true, order = "newest" } = options;
   if (cursor !== null && (typeof cursor !== "string" || !/^[\w-]{1,400}$/.test(cursor))) {
     throw new InvalidOptionError("cursor", "is not a cursor that list() returned");
   }
   if (typeof payloads !== "boolean")
     throw new InvalidOptionError("payloads", `${show(payloads)} is neither true nor false`);
-  const page = { limit: readCount(limit, "limit", 1, LIMITS.listPage), cursor, payloads };
-  return { filter: readConditions(options), page };
+  if (order !== "newest" && order !== "oldest")
+    throw new InvalidOptionError("order", `${show(order)} is neither "newest" nor "oldest"`);
+  const page = { limit: readCount(limit, "limit", 1, LIMITS.listPage), cursor, payloads, order };
+  return { filter: readConditions(options, now), page };
 }
 
-function readConditions(filter: Filter): JobFilter {
+function readConditions(filter: Filter, now: number): ReadFilter {
   const read: JobFilter = {};
+  if (filter.id !== undefined) {
+    const ids = toArray(filter.id);
+    if (ids.length > LIMITS.listIds)
+      throw new InvalidOptionError("id", `has ${ids.length} ids; the limit is ${LIMITS.listIds}`);
+    read.ids = ids.map((id) => readId(id));
+  }
   if (filter.state !== undefined) read.states = toArray(filter.state).map(readState);
   if (filter.type !== undefined) {
     const types = Array.isArray(filter.type)
@@ -81,9 +135,15 @@ function readConditions(filter: Filter): JobFilter {
   if (filter.user !== undefined) read.user = readName(filter.user, "user", LIMITS.userLength);
   if (filter.tag !== undefined) read.tag = readName(filter.tag, "tag", LIMITS.tagLength);
   if (filter.schedule !== undefined) read.schedule = readName(filter.schedule, "schedule", LIMITS.scheduleLength);
+  if (filter.parent !== undefined) read.parent = readId(filter.parent, "parent");
+  if (filter.priority !== undefined) read.priority = readPriority(filter.priority);
   if (filter.createdAfter !== undefined) read.createdAfter = instantMs(filter.createdAfter, "createdAfter");
   if (filter.createdBefore !== undefined) read.createdBefore = instantMs(filter.createdBefore, "createdBefore");
-  return read;
+  return {
+    stored: read,
+    key: filter.key === undefined ? null : readKey(filter.key, filter.user, now),
+    input: filter.input === undefined ? null : inputMatcher(filter.input),
+  };
 }
 
 function toArray<Item>(value: Item | readonly Item[]): readonly Item[] {

@@ -1,16 +1,15 @@
-import { DEFAULTS, LIMITS } from "../../defaults.js";
-import { ClosedError, InvalidOptionError } from "../../errors.js";
+import type { EnqueueManyOptions, EnqueueManyResult, EnqueueOptions, EnqueueResult } from "../../job/enqueue-types.js";
+import { ALL_QUEUES, DEFAULTS, LIMITS } from "../../defaults.js";
+import { ClosedError } from "../../errors.js";
 import { readId } from "../../job/uuid.js";
 import type { JobId, JobOutput } from "../../job/job-id.js";
-import { namedType, type InputAnd, type Job, type JobType } from "../../job/job.js";
-import { readName, readQueue, show } from "../../options.js";
-import type { CancelResult, QueueRecord, RemoveResult, RetryResult, Scope } from "../../store.js";
+import type { InputAnd, Job, JobType } from "../../job/job.js";
+import { readName, readQueue } from "../../options.js";
+import type { CancelResult, FreeKeyResult, QueueRecord, RemoveResult, RetryResult, Scope } from "../../store.js";
 import type { EngineContext } from "../context.js";
-import type { EnqueueManyOptions } from "../enqueue/bulk-enqueue.js";
-import type { EnqueueManyResult, EnqueueResult } from "../enqueue/enqueue-result.js";
-import { Enqueuer } from "../enqueue/enqueuer.js";
-import { inTransaction } from "../enqueue/in-transaction.js";
-import type { EnqueueOptions } from "../enqueue/new-job.js";
+import { readKey } from "../enqueue/unique.js";
+import { EnqueueCalls } from "../enqueue/enqueue-calls.js";
+import type { Enqueuer } from "../enqueue/enqueuer.js";
 import type { EventName, Listener } from "../events/events.js";
 import { warnOfUnknownQueues, warnOfUnknownTypes } from "../events/unknown-names.js";
 import type { Maintenance, MaintenanceResult, PurgeOptions } from "../maintenance.js";
@@ -25,13 +24,26 @@ import { newAuditLog, type AuditLog } from "./audit.js";
 import { Changes, type BulkOptions, type Target } from "./changes.js";
 import { claimLeases, type ClaimOptions } from "./claim-leases.js";
 import { closeOnSignals } from "./close-on-signals.js";
-import { readListOptions, type Filter, type ListOptions } from "./filter.js";
+import { countJobs, type CountOptions, type JobCount } from "./count-jobs.js";
+import { readListFilter, readListOptions, type Filter, type ListOptions } from "./filter.js";
+import { getJob, keyOf, type KeyTarget } from "./get-job.js";
+import type { UpdateOptions } from "./job-updates.js";
+import { listJobs } from "./list-jobs.js";
 import { readJob, readWorker, type WorkerStatus } from "./job-view.js";
 import { jobForRerun, type RerunOptions } from "./rerun.js";
 import { readResultCall, Results, type ResultOptions } from "./results.js";
 import { readStats, withFinished, type Stats } from "./stats.js";
 import { newTokens, type Tokens } from "./tokens.js";
 import { newUserJobs, type UserJobs } from "./user-jobs.js";
+
+/** A page of a list. */
+export interface JobList {
+  jobs: Job[];
+  /** Where the next page begins; null at the end. */
+  cursor: string | null;
+  /** How many jobs were read to find these. */
+  examined: number;
+}
 
 /** What `holdfast()` builds a client from. */
 export interface ClientParts {
@@ -48,6 +60,7 @@ let contextOf: (hf: Holdfast) => EngineContext;
 export class Holdfast {
   readonly #engine: EngineContext;
   readonly #enqueuer: Enqueuer;
+  readonly #enqueueCalls: EnqueueCalls;
   readonly #results: Results;
   readonly #changes: Changes;
   readonly #maintenance: Maintenance;
@@ -75,7 +88,8 @@ export class Holdfast {
     this.schedules = newSchedules(requireOpen, this.#scheduler, this.#scheduleWrites);
     this.audit = newAuditLog(requireOpen);
     this.tokens = newTokens(requireOpen);
-    this.#enqueuer = new Enqueuer(engine);
+    this.#enqueuer = engine.enqueuer;
+    this.#enqueueCalls = new EnqueueCalls(requireOpen, engine.enqueuer);
     this.#results = new Results(engine);
     this.#changes = new Changes(requireOpen);
     this.#maintenance = maintenance;
@@ -111,12 +125,7 @@ export class Holdfast {
     ...inputAndOptions: InputAnd<NoInfer<Input>, EnqueueOptions>
   ): Promise<EnqueueResult<JobOutput<Type>>>;
   enqueue(type: JobType, input?: unknown, options: EnqueueOptions = {}): Promise<EnqueueResult> {
-    if (options?.tx === undefined) return this.#enqueue(type, input, options);
-    return this.#inTransaction(() => this.#enqueuer.enqueueInTransaction(readType(type), input, options));
-  }
-  async #enqueue(type: JobType, input: unknown, options: EnqueueOptions): Promise<EnqueueResult> {
-    this.#requireOpen();
-    return this.#enqueuer.enqueue(readType(type), input, options);
+    return this.#enqueueCalls.enqueue(type, input, options);
   }
 
   /** Enqueues many jobs of one type, from an array or a stream. Each job has its own result; an invalid one fails alone. */
@@ -130,57 +139,40 @@ export class Holdfast {
     inputs: Iterable<Input> | AsyncIterable<Input>,
     options: EnqueueManyOptions<Input> = {},
   ): Promise<EnqueueManyResult[]> {
-    if (options?.tx === undefined) return this.#enqueueMany(type, inputs, options);
-    return this.#inTransaction(() => this.#enqueuer.enqueueManyInTransaction(readType(type), inputs, options));
-  }
-  async #enqueueMany<Input>(
-    type: JobType,
-    inputs: Iterable<Input> | AsyncIterable<Input>,
-    options: EnqueueManyOptions<Input>,
-  ): Promise<EnqueueManyResult[]> {
-    this.#requireOpen();
-    return this.#enqueuer.enqueueMany(readType(type), inputs, options);
+    return this.#enqueueCalls.enqueueMany(type, inputs, options);
   }
 
   /** Enqueues a job by the name of its type. The input is validated here if the type is known here, otherwise when it runs. */
   enqueueNamed(type: string, input?: unknown, options: EnqueueOptions = {}): Promise<EnqueueResult> {
-    if (options?.tx === undefined) return this.#enqueueNamed(type, input, options);
-    return this.#inTransaction(() => this.#enqueuer.enqueueInTransaction(this.#typeNamed(type), input, options));
-  }
-  async #enqueueNamed(type: string, input: unknown, options: EnqueueOptions): Promise<EnqueueResult> {
-    this.#requireOpen();
-    return this.#enqueuer.enqueue(this.#typeNamed(type), input, options);
-  }
-  #typeNamed(type: string): JobType {
-    return this.#engine.types.get(readName(type, "type", LIMITS.typeLength)) ?? namedType(type);
+    return this.#enqueueCalls.enqueueNamed(type, input, options);
   }
 
-  #inTransaction<Result>(call: () => Promise<Result>): Promise<Result> {
-    return inTransaction(this.#engine.store, () => {
-      this.#requireOpen();
-      return call();
-    });
+  /** The whole record of a job, or null: by its id, or by the unique key that it holds now. */
+  async get<Input = unknown, Output = unknown>(target: JobId<Output> | KeyTarget): Promise<Job<Input, Output> | null> {
+    return (await this.#get(target, {})) as Job<Input, Output> | null;
   }
-
-  /** The whole record of a job, or null. */
-  async get<Input = unknown, Output = unknown>(id: JobId<Output>): Promise<Job<Input, Output> | null> {
-    return (await this.#get(id, {})) as Job<Input, Output> | null;
-  }
-  async #get(id: string, scope: Scope): Promise<Job | null> {
-    const stored = await this.#requireOpen().store.get(readId(id), scope);
-    return stored === null ? null : readJob(stored);
+  async #get(target: string | KeyTarget, scope: Scope): Promise<Job | null> {
+    return getJob(this.#requireOpen(), target, scope);
   }
 
   /**
    * Jobs that match, newest first, one page at a time. If few of very many jobs match, a page can be short or even empty
-   * although more follow: only `cursor: null` is the end.
+   * although more follow: only `cursor: null` is the end. `examined` is how many jobs were read to find them.
    */
-  async list(options: ListOptions = {}): Promise<{ jobs: Job[]; cursor: string | null }> {
-    const { store, cursors } = this.#requireOpen();
-    const { filter, page } = readListOptions(options);
-    const from = page.cursor === null ? null : await cursors.decrypt(page.cursor);
-    const { jobs, cursor } = await store.list(filter, { ...page, cursor: from });
-    return { jobs: jobs.map(readJob), cursor: cursor === null ? null : await cursors.encrypt(cursor) };
+  async list(options: ListOptions = {}): Promise<JobList> {
+    const engine = this.#requireOpen();
+    const { filter, page } = readListOptions(options, engine.clock.now());
+    const { jobs, ...others } = await listJobs(engine, filter, page);
+    return { jobs: jobs.map((job) => readJob(job, { hasHistory: false })), ...others };
+  }
+
+  /**
+   * How many jobs match. Stops at `atMost` (default 10,000) and after a limited time: `exact` is then false, and at least `count`
+   * match.
+   */
+  async count(filter: Filter = {}, options: CountOptions = {}): Promise<JobCount> {
+    const engine = this.#requireOpen();
+    return countJobs(engine, readListFilter(filter, engine.clock.now()), options);
   }
 
   /**
@@ -225,6 +217,36 @@ export class Holdfast {
   }
 
   /**
+   * Changes jobs that wait, by id or filter. By id it throws `JobNotWaitingError` if the job does not wait any more; by filter it
+   * returns how many jobs changed.
+   *
+   * ```ts
+   * await hf.update(id, { runAt: tomorrow, priority: 10 });
+   * await hf.update({ queue: "slow", state: "pending" }, { queue: "fast" });
+   * ```
+   */
+  update(id: string, changes: UpdateOptions): Promise<void>;
+  update(filter: Filter, changes: UpdateOptions, options?: BulkOptions): Promise<number>;
+  update(target: string | Filter, changes: UpdateOptions, options?: BulkOptions): Promise<void | number> {
+    return this.#changes.update(target, changes, {}, options);
+  }
+  /** Makes waiting jobs due now, by id or filter. */
+  promote(id: string): Promise<void>;
+  promote(filter: Filter, options?: BulkOptions): Promise<number>;
+  promote(target: string | Filter, options?: BulkOptions): Promise<void | number> {
+    return this.#changes.update(target, { delay: 0 }, {}, options);
+  }
+
+  /**
+   * Frees a unique key of scope `forever` whose job was deleted, so that a job can have it again. `held`: the job still exists;
+   * `hf.remove` deletes it with its key.
+   */
+  async freeKey(key: string | KeyTarget): Promise<FreeKeyResult> {
+    const { store, clock } = this.#requireOpen();
+    return store.freeKey(typeof key === "string" ? readKey(key, undefined, clock.now()) : keyOf(key, clock.now()));
+  }
+
+  /**
    * Enqueues a new job with the type, input, queue, priority, user and tags of an old one, whatever its state. A new `input` is
    * validated if the type is known here.
    */
@@ -238,22 +260,35 @@ export class Holdfast {
     return readStats(await this.#requireOpen().store.stats());
   }
 
-  /** Stops claims from a queue, in every process; running jobs continue. The queue need not have jobs yet. */
-  async pause(queue: string): Promise<void> {
+  /**
+   * Stops claims from a queue, in every process; running jobs continue. The queue need not have jobs yet. Without a queue: from
+   * all queues, until `resume()` without one.
+   */
+  async pause(...queues: [queue?: string]): Promise<void> {
     const { store, events } = this.#requireOpen();
-    await store.pause(readQueue(queue, "queue", ""));
+    const queue = readPaused(queues);
+    await store.pause(queue);
     events.emit("paused", { queue });
   }
-  async resume(queue: string): Promise<void> {
+  /** Undoes `pause` of the same queue. A queue that was paused itself stays paused when all queues are resumed. */
+  async resume(...queues: [queue?: string]): Promise<void> {
     const { store, events } = this.#requireOpen();
-    await store.resume(readQueue(queue, "queue", ""));
+    const queue = readPaused(queues);
+    await store.resume(queue);
     events.emit("resumed", { queue });
+  }
+  /** Whether all queues are paused, by `pause()` without a queue. */
+  async isPaused(): Promise<boolean> {
+    return (await this.#requireOpen().store.queues()).some(({ queue }) => queue === ALL_QUEUES);
   }
   /** All queues that have jobs (including finished ones) or are paused. */
   async queues(): Promise<QueueRecord[]> {
     const { store } = this.#requireOpen();
     const [waiting, { counts }] = await Promise.all([store.queues(), store.stats()]);
-    return withFinished(waiting, counts);
+    return withFinished(
+      waiting.filter(({ queue }) => queue !== ALL_QUEUES),
+      counts,
+    );
   }
   /** Workers of every process with a heartbeat in the last hour. */
   async workers(): Promise<WorkerStatus[]> {
@@ -284,7 +319,7 @@ export class Holdfast {
     const scoped = (target: string | Filter): string | Filter =>
       typeof target === "string" ? target : { ...target, user: name };
     return newUserJobs(name, this, {
-      get: (id) => this.#get(id, { user: name }),
+      get: (target) => this.#get(target, { user: name }),
       cancel: async (target) => (await this.#changes.cancel(scoped(target), { user: name })) as CancelResult | number,
       retry: async (target) => (await this.#changes.retry(scoped(target), { user: name })) as RetryResult | number,
       result: async ({ id, type, options }) => {
@@ -392,9 +427,7 @@ export function engineOf(hf: Holdfast): EngineContext {
   return contextOf(hf);
 }
 
-function readType(type: JobType): JobType {
-  if (typeof type?.type !== "string" || typeof type.run !== "function") {
-    throw new InvalidOptionError("type", `${show(type)} is not a job type; pass what job({ … }) returned`);
-  }
-  return type;
+/** Only a call without an argument means all queues: an undefined queue is a mistake. */
+function readPaused(queues: readonly unknown[]): string {
+  return queues.length === 0 ? ALL_QUEUES : readQueue(queues[0], "queue", "; all queues: call it without an argument");
 }

@@ -1,9 +1,10 @@
 import { LIMITS } from "../../defaults.js";
 import { dateOf, dateOrNull } from "../../duration.js";
 import type { ErrorRecord } from "../../job/error-record.js";
-import type { AttemptError, Job, ScheduledSlot } from "../../job/job.js";
+import type { AttemptError, Job, JobAttempt, ScheduledSlot } from "../../job/job.js";
 import { fromJson, isTooDeep } from "../../job/json.js";
-import type { ScheduleSlot, StoredWorker, StoredJob } from "../../store.js";
+import { STALE_ERROR } from "../../job/state.js";
+import type { AttemptRecord, ScheduleSlot, StoredJob, StoredProgress, StoredWorker } from "../../store.js";
 import { givenKey } from "../enqueue/unique.js";
 import { readCarrier } from "../events/telemetry.js";
 
@@ -29,7 +30,7 @@ export function readSlot(stored: ScheduleSlot | null): ScheduledSlot | null {
 }
 
 /** A stored record as callers see it: times as dates, JSON as values. */
-export function readJob(stored: StoredJob): Job {
+export function readJob(stored: StoredJob, { hasHistory }: { hasHistory: boolean }): Job {
   return {
     id: stored.id,
     type: stored.type,
@@ -57,16 +58,50 @@ export function readJob(stored: StoredJob): Job {
     tags: stored.tags,
     schedule: readSlot(stored.schedule),
     trace: readCarrier(stored.trace),
-    progress: stored.progress,
-    attempts: stored.attempts.map((attempt) => ({
-      ...attempt,
-      claimedAt: dateOrNull(attempt.claimedAt),
-      startedAt: dateOrNull(attempt.startedAt),
-      endedAt: dateOf(attempt.endedAt),
-      error: attempt.error === null ? null : readError(attempt.error),
-    })),
+    parent: stored.parent,
+    timeoutMs: stored.settings?.timeoutMs ?? null,
+    progress: readProgress(stored.progress),
+    attempts: hasHistory ? [...stored.attempts.map(readAttempt), ...lastAttempt(stored)] : [],
     log: stored.log.map(({ at, line }) => ({ at: dateOf(at), line })),
   };
+}
+
+function readProgress(stored: StoredProgress | null): Job["progress"] {
+  return stored === null ? null : { ...stored, data: parseStored(stored.data) };
+}
+
+function readAttempt(stored: AttemptRecord): JobAttempt {
+  const { attempt, worker, fence = null, error } = stored;
+  return {
+    attempt,
+    fence,
+    end: stored.end ?? (error?.code === STALE_ERROR.code ? "expired" : "failed"),
+    worker,
+    claimedAt: dateOrNull(stored.claimedAt),
+    startedAt: dateOrNull(stored.startedAt),
+    endedAt: dateOf(stored.endedAt),
+    error: error === null ? null : readError(error),
+  };
+}
+
+/** The attempt that ended the job is not in the stored history, unless it failed: the record of the job has it. */
+function lastAttempt(stored: StoredJob): JobAttempt[] {
+  const { state, attempt, fence, worker, startedAt, finishedAt } = stored;
+  if ((state !== "completed" && state !== "cancelled") || startedAt === null || finishedAt === null) return [];
+  // A job that was cancelled while it waited for a retry: its last attempt is in the history.
+  if (stored.attempts.some((known) => (known.fence ?? fence) === fence && known.attempt === attempt)) return [];
+  return [
+    {
+      attempt,
+      fence,
+      end: state,
+      worker,
+      claimedAt: dateOrNull(stored.claimedAt),
+      startedAt: dateOrNull(startedAt),
+      endedAt: dateOf(finishedAt),
+      error: null,
+    },
+  ];
 }
 
 /** Attempts stored by earlier versions have neither cause nor data. */

@@ -1,3 +1,4 @@
+import { Enqueuer } from "../enqueue/enqueuer.js";
 import { Emitter } from "../events/events.js";
 import { logOutages } from "../events/outage-log.js";
 import { Reports } from "../events/reports.js";
@@ -16,7 +17,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
   const { clock, logger, redact, retention, reporter, telemetry } = settings;
   const store = typeof settings.store === "string" ? await openStore(settings.store, { clock }) : settings.store;
   const events = new Emitter((name, error) => void logger.error({ event: name, error }, "an event listener threw"));
-  const engine: EngineContext = {
+  const parts: Omit<EngineContext, "enqueuer"> = {
     store,
     clock,
     random: settings.random,
@@ -36,6 +37,8 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
     warnedQueues: new Set(),
     insertListeners: new Set(),
   };
+  const engine = parts as EngineContext;
+  Object.assign(engine, { enqueuer: new Enqueuer(engine) });
   logOutages(engine);
   try {
     await store.migrate();

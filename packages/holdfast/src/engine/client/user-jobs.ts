@@ -1,19 +1,19 @@
+import type { EnqueueOptions, EnqueueResult } from "../../job/enqueue-types.js";
 import { InvalidOptionError } from "../../errors.js";
 import type { JobId, JobOutput } from "../../job/job-id.js";
 import type { InputAnd, Job, JobType } from "../../job/job.js";
 import { show } from "../../options.js";
 import type { CancelResult, RetryResult } from "../../store.js";
-import type { EnqueueResult } from "../enqueue/enqueue-result.js";
 import type { Filter, ListOptions } from "./filter.js";
-import type { Holdfast } from "./holdfast.js";
-import type { EnqueueOptions } from "../enqueue/new-job.js";
+import type { KeyTarget } from "./get-job.js";
+import type { Holdfast, JobList } from "./holdfast.js";
 import { readResultCall, type ResultCall, type ResultOptions } from "./results.js";
 
 type UserClient = Pick<Holdfast, "enqueue" | "list">;
 
 /** Calls of the client that are limited to one user, in the store itself. */
 interface ScopedCalls {
-  get(id: string): Promise<Job | null>;
+  get(target: string | KeyTarget): Promise<Job | null>;
   cancel(target: string | Filter): Promise<CancelResult | number>;
   retry(target: string | Filter): Promise<RetryResult | number>;
   result(call: ResultCall): Promise<unknown>;
@@ -49,10 +49,12 @@ export class UserJobs {
     return Promise.reject(refusal);
   }
 
-  async get<Input = unknown, Output = unknown>(id: JobId<Output>): Promise<Job<Input, Output> | null> {
-    return (await this.#calls.get(id)) as Job<Input, Output> | null;
+  async get<Input = unknown, Output = unknown>(
+    target: JobId<Output> | Omit<KeyTarget, "user">,
+  ): Promise<Job<Input, Output> | null> {
+    return (await this.#calls.get(target)) as Job<Input, Output> | null;
   }
-  async list(options: Omit<ListOptions, "user"> = {}): Promise<{ jobs: Job[]; cursor: string | null }> {
+  async list(options: Omit<ListOptions, "user"> = {}): Promise<JobList> {
     this.#refuseOther(options);
     return this.#hf.list({ ...options, user: this.user });
   }

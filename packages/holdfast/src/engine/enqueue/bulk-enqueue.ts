@@ -1,3 +1,4 @@
+import type { EnqueueManyOptions, EnqueueManyResult, EnqueueOptions } from "../../job/enqueue-types.js";
 import { isThenable, watchResult } from "../../callbacks.js";
 import { HoldfastError, InvalidOptionError } from "../../errors.js";
 import { encodeInput, type JobType } from "../../job/job.js";
@@ -5,21 +6,9 @@ import type { InsertResult, NewJob } from "../../store.js";
 import { BatchSize } from "../batch.js";
 import type { EngineContext } from "../context.js";
 import type { TracedCall } from "../events/telemetry.js";
-import { bulkResult, type EnqueueManyResult } from "./enqueue-result.js";
+import { bulkResult } from "./enqueue-result.js";
 import type { JobBuilder } from "./job-builder.js";
 import type { JobInserter } from "./job-inserter.js";
-import type { EnqueueOptions } from "./new-job.js";
-
-export interface EnqueueManyOptions<Input, Output = unknown> extends Omit<EnqueueOptions, "id"> {
-  /** Options for single jobs; they override the common ones. */
-  each?: (input: Input, index: number) => Omit<EnqueueOptions, "tx">;
-  /**
-   * Receives the results one by one, for streams that do not fit into memory; the call then resolves to an empty array. If it
-   * returns a promise, the next result and the reading of the stream wait for it. If it fails, so does the call; jobs enqueued
-   * by then stay.
-   */
-  onResult?: (result: EnqueueManyResult<Output>, index: number) => unknown;
-}
 
 /** One input of the call: the job made from it, or why there is none. */
 export type BulkItem = { index: number; job: NewJob } | { index: number; error: HoldfastError };

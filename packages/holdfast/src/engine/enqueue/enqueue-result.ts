@@ -1,22 +1,8 @@
+import type { EnqueueManyResult, EnqueueResult } from "../../job/enqueue-types.js";
 import { DuplicateJobError, HoldfastError } from "../../errors.js";
 import type { JobId } from "../../job/job-id.js";
 import type { InsertResult, NewJob } from "../../store.js";
 import { givenKey } from "./unique.js";
-
-/** What `enqueue` returns. */
-export interface EnqueueResult<Output = unknown> {
-  /** The new job, or the existing one with the same key or id. `hf.result(id)` has the output's type. */
-  id: JobId<Output>;
-  /** A job with the same key or id existed. */
-  duplicate: boolean;
-  /** The existing job now has the new input and options. */
-  replaced: boolean;
-}
-
-/** The result for one job of `enqueueMany`: what `enqueue` would have returned, or the error that it would have thrown. */
-export type EnqueueManyResult<Output = unknown> =
-  | (EnqueueResult<Output> & { error: null })
-  | { id: null; error: HoldfastError };
 
 /** Turns the store's result into what `enqueue` returns, or throws. */
 export function readInserted(job: NewJob, inserted: InsertResult | undefined): EnqueueResult {

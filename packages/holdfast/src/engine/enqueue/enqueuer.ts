@@ -1,12 +1,11 @@
+import type { EnqueueManyOptions, EnqueueManyResult, EnqueueOptions, EnqueueResult } from "../../job/enqueue-types.js";
 import { encodeInput, type JobType } from "../../job/job.js";
 import type { NewJob } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import type { TracedCall } from "../events/telemetry.js";
-import { BulkEnqueue, type EnqueueManyOptions } from "./bulk-enqueue.js";
-import type { EnqueueManyResult, EnqueueResult } from "./enqueue-result.js";
-import { JobBuilder, withTrace } from "./job-builder.js";
+import { BulkEnqueue } from "./bulk-enqueue.js";
+import { JobBuilder, withTrace, type ParentJob } from "./job-builder.js";
 import { JobInserter } from "./job-inserter.js";
-import type { EnqueueOptions } from "./new-job.js";
 import { TransactionEnqueue } from "./transaction-enqueue.js";
 
 /** Everything that enqueues: single jobs, bulk, and both inside a caller's transaction. Each call is traced if telemetry is on. */
@@ -16,11 +15,16 @@ export class Enqueuer {
   readonly #inserter: JobInserter;
   readonly #inTransaction: TransactionEnqueue;
 
-  constructor(engine: EngineContext) {
+  constructor(engine: EngineContext, parts?: { builder: JobBuilder; inserter: JobInserter }) {
     this.#engine = engine;
-    this.#builder = new JobBuilder(engine);
-    this.#inserter = new JobInserter(engine);
+    this.#builder = parts?.builder ?? new JobBuilder(engine);
+    this.#inserter = parts?.inserter ?? new JobInserter(engine);
     this.#inTransaction = new TransactionEnqueue(engine, this.#builder);
+  }
+
+  /** Enqueues for a handler: the jobs carry the id of its job. They share batches with all others. */
+  forParent(parent: ParentJob): Enqueuer {
+    return new Enqueuer(this.#engine, { builder: this.#builder.forParent(parent), inserter: this.#inserter });
   }
 
   /** Resolves when every job so far is inserted. */

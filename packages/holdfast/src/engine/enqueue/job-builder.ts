@@ -1,11 +1,15 @@
+import type { EnqueueOptions } from "../../job/enqueue-types.js";
 import { lengthOf } from "../../duration.js";
 import { newId } from "../../job/uuid.js";
 import type { JobType } from "../../job/job.js";
-import type { NewJob, UniqueKey } from "../../store.js";
+import type { ClaimedJob, NewJob, UniqueKey } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import type { TracedCall } from "../events/telemetry.js";
-import { readNewJob, type EnqueueOptions } from "./new-job.js";
+import { readNewJob } from "./new-job.js";
 import { requiredRetentionMs } from "./unique.js";
+
+/** The job whose handler enqueues others. They carry its id, and its trace if the call is not traced itself. */
+export type ParentJob = Pick<ClaimedJob, "id" | "trace">;
 
 // Types with names generated at run time must not flood the log.
 const MAX_WARNED_TYPES = 20;
@@ -13,14 +17,26 @@ const MAX_WARNED_TYPES = 20;
 /** Builds the record of a new job from its type, encoded input and options. */
 export class JobBuilder {
   readonly #engine: EngineContext;
-  readonly #warnedTypes = new Set<string>();
+  readonly #parent: ParentJob | null;
+  readonly #warnedTypes: Set<string>;
 
-  constructor(engine: EngineContext) {
+  constructor(engine: EngineContext, parent: ParentJob | null = null, warnedTypes: Set<string> = new Set()) {
     this.#engine = engine;
+    this.#parent = parent;
+    this.#warnedTypes = warnedTypes;
+  }
+
+  /** Builds the jobs that a handler enqueues. */
+  forParent(parent: ParentJob): JobBuilder {
+    return new JobBuilder(this.#engine, parent, this.#warnedTypes);
   }
 
   build(type: JobType, input: string, options: EnqueueOptions, trace: TracedCall | null): NewJob {
     const job = readNewJob(this.#engine.retry.applyTo(type), input, options, this.#engine.clock.now(), newId);
+    if (this.#parent !== null) {
+      job.parent = this.#parent.id;
+      job.trace = this.#parent.trace;
+    }
     if (job.unique?.scope === "period") this.#warnOfRetention(job.type, job.unique);
     return trace === null ? job : withTrace(job, trace);
   }

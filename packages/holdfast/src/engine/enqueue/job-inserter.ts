@@ -1,9 +1,10 @@
+import type { EnqueueResult } from "../../job/enqueue-types.js";
 import { StoreUnavailableError } from "../../errors.js";
 import type { InsertResult, NewJob } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import { BUSY, busyPause, retryWhileBusy } from "../retry-busy.js";
 import { Batcher } from "./batcher.js";
-import { readInserted, type EnqueueResult } from "./enqueue-result.js";
+import { readInserted } from "./enqueue-result.js";
 import { givenKey } from "./unique.js";
 
 /** Inserts jobs outside a caller's transaction, and publishes that they were enqueued. */

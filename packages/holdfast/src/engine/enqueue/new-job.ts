@@ -1,37 +1,13 @@
+import type { EnqueueOptions, UniqueOptions } from "../../job/enqueue-types.js";
 import { LAST_INSTANT_MS, LIMITS } from "../../defaults.js";
 import { durationMs, instantMs, type Duration } from "../../duration.js";
 import { InvalidOptionError } from "../../errors.js";
 import { readId } from "../../job/uuid.js";
 import { optionKeys, readName, readPriority, readQueue, readTags, refuseUnknown } from "../../options.js";
 import { readMaxAttempts } from "../../job/retry.js";
-import type { NewJob } from "../../store.js";
-import { readUnique, type UniqueOptions } from "./unique.js";
-
-/** Options of `enqueue`. */
-export interface EnqueueOptions {
-  /** Run no earlier than this long from now. */
-  delay?: Duration;
-  /** Run no earlier than this instant. */
-  runAt?: Date | number | string;
-  /** −100 to 100, higher first. */
-  priority?: number;
-  queue?: string;
-  /**
-   * A key that at most one job can hold, within a scope (default `live`: until that job is finished). With `user` the key is
-   * unique per user.
-   */
-  unique?: string | UniqueOptions;
-  /** The user the job belongs to; see `hf.forUser`. */
-  user?: string;
-  /** The job is dead-lettered if it has not started by then. */
-  expiresAt?: Date | number | string;
-  maxAttempts?: number;
-  tags?: readonly string[];
-  /** Your own UUID: if the enqueue is repeated with it, the job is stored once. */
-  id?: string;
-  /** Your own open transaction: the job exists if and only if it commits. */
-  tx?: unknown;
-}
+import { readTimeout, type JobType } from "../../job/job.js";
+import type { JobSettings, NewJob } from "../../store.js";
+import { readUnique } from "./unique.js";
 
 /** What a job type sets for options that are left out. */
 export interface EnqueueDefaults {
@@ -40,6 +16,7 @@ export interface EnqueueDefaults {
   priority: number;
   maxAttempts: number;
   expiresAfterMs: number | null;
+  retentionMs: JobType["retentionMs"];
   tags: readonly string[];
 }
 
@@ -52,6 +29,7 @@ const ENQUEUE_KEYS: ReadonlySet<string> = optionKeys<EnqueueOptions>({
   user: true,
   expiresAt: true,
   maxAttempts: true,
+  timeout: true,
   tags: true,
   id: true,
   tx: true,
@@ -86,8 +64,17 @@ export function readNewJob(
     unique: options.unique === undefined ? null : readUnique(options.unique, options.user, now),
     schedule: null,
     parent: null,
-    settings: null,
+    settings: readSettings(defaults, options),
     trace: null,
+  };
+}
+
+function readSettings({ retentionMs }: EnqueueDefaults, { timeout }: EnqueueOptions): JobSettings | null {
+  // A job type of an older copy of this package has no retention.
+  if (timeout === undefined && (retentionMs ?? null) === null) return null;
+  return {
+    ...(timeout !== undefined && { timeoutMs: readTimeout(timeout) ?? 0 }),
+    ...(retentionMs && { keepMs: retentionMs }),
   };
 }
 

@@ -1,3 +1,4 @@
+import type { EnqueueManyOptions, EnqueueManyResult, EnqueueOptions, EnqueueResult } from "../../job/enqueue-types.js";
 import {
   DuplicateJobError,
   HoldfastError,
@@ -10,10 +11,9 @@ import type { InsertResult, NewJob } from "../../store.js";
 import { batchesOf } from "../batch.js";
 import type { EngineContext } from "../context.js";
 import type { TracedCall } from "../events/telemetry.js";
-import { checkBulkCall, jobsOf, optionsForJob, type BulkItem, type EnqueueManyOptions } from "./bulk-enqueue.js";
-import { bulkResult, readInserted, type EnqueueManyResult, type EnqueueResult } from "./enqueue-result.js";
+import { checkBulkCall, jobsOf, optionsForJob, type BulkItem } from "./bulk-enqueue.js";
+import { bulkResult, readInserted } from "./enqueue-result.js";
 import type { JobBuilder } from "./job-builder.js";
-import type { EnqueueOptions } from "./new-job.js";
 
 /**
  * Enqueues inside the caller's own transaction. No function here is async: with a synchronous driver the jobs must be written,

@@ -1,3 +1,4 @@
+import type { CalendarScope, UniqueOptions } from "../../job/enqueue-types.js";
 import { LIMITS } from "../../defaults.js";
 import { durationMs, type Duration } from "../../duration.js";
 import { InvalidOptionError } from "../../errors.js";
@@ -7,22 +8,8 @@ import { readZone } from "../../schedule/zone.js";
 import type { UniqueKey } from "../../store.js";
 import { PERIOD_SEPARATOR, USER_SEPARATOR } from "../../job/unique-key.js";
 
-export interface UniqueOptions {
-  key: string;
-  /** How long the key is held: until the first claim, until the job is finished (default), for a period, or forever. */
-  scope?: "waiting" | "live" | "forever" | { period: Duration } | CalendarScope;
-  /** `keep` returns the job that holds the key, `replace` updates it if it is waiting, `reject` throws. */
-  onConflict?: "keep" | "replace" | "reject";
-}
-
-/** One job in each hour, day, week (starting on Monday), month or year of a time zone. */
-export interface CalendarScope {
-  calendar: CalendarUnit;
-  /** An IANA time zone. Default: UTC. */
-  zone?: string;
-}
-
 const UNIQUE_KEYS: ReadonlySet<string> = optionKeys<UniqueOptions>({ key: true, scope: true, onConflict: true });
+const KEY_KEYS: ReadonlySet<string> = optionKeys<{ key: string; scope: CalendarScope }>({ key: true, scope: true });
 const PERIOD_KEYS: ReadonlySet<string> = optionKeys<{ period: Duration }>({ period: true });
 const CALENDAR_KEYS: ReadonlySet<string> = optionKeys<CalendarScope>({ calendar: true, zone: true });
 // Keys are held a day longer than their period: a process whose clock is slow still enqueues for the previous period. This also
@@ -90,6 +77,17 @@ function calendarKey(scope: CalendarScope, key: string, now: number): Pick<Uniqu
 /** How long the job must be stored for its key to be held for the whole period. */
 export function requiredRetentionMs({ key, periodMs }: UniqueKey): number {
   return key.includes(PERIOD_SEPARATOR) ? periodMs - CLOCK_SKEW_MARGIN_MS : periodMs;
+}
+
+/** The key as it is stored, of a call that names one. */
+export function readKey(
+  given: string | { key: string; scope: CalendarScope },
+  user: string | undefined,
+  now: number,
+): string {
+  if (typeof given === "string") return storedKey(readName(given, "key", LIMITS.keyLength), user);
+  refuseUnknownIn(given, KEY_KEYS, "key");
+  return calendarKey(given.scope, storedKey(readName(given.key, "key.key", LIMITS.keyLength), user), now).key;
 }
 
 /** Prefixed with the user: one user's jobs cannot hold or replace another user's key. */

@@ -24,7 +24,7 @@ export interface Events {
   claimed: LeaseEvent;
   /** `waitMs`: from the due time until the handler started. Not emitted for jobs that end within about 20 ms. */
   started: LeaseEvent & { waitMs: number };
-  progress: LeaseEvent & { fraction: number; note: string | null };
+  progress: LeaseEvent & { fraction: number; note: string | null; data: object | null };
   /** A handler wrote a line to its job's log. */
   log: LeaseEvent & { line: string };
   completed: LeaseEvent & { output: unknown; durationMs: number; waitMs: number };
@@ -36,6 +36,8 @@ export interface Events {
   /** A job was released for another worker. */
   released: LeaseEvent;
   retried: { id: string };
+  /** A waiting job was changed by `hf.update` or `hf.promote`. */
+  updated: { id: string };
   removed: { id: string };
   /** A lease expired before the outcome was recorded; another worker has claimed the job, or will. */
   lost: LeaseEvent;
@@ -47,6 +49,7 @@ export interface Events {
   expired: JobEvent;
   /** Retention deleted finished jobs. */
   purged: { state: FinishedState; count: number };
+  /** The queue `*` stands for all queues. */
   paused: { queue: string };
   resumed: { queue: string };
   /** A slot of a schedule became a job. `reason`: it is late or was run manually; null if it is on time. */
@@ -92,6 +95,7 @@ const NAMES: Readonly<Record<EventName, true>> = {
   cancelled: true,
   released: true,
   retried: true,
+  updated: true,
   removed: true,
   lost: true,
   stuck: true,

@@ -1,3 +1,4 @@
+import type { EnqueueResult } from "../../job/enqueue-types.js";
 import { LIMITS } from "../../defaults.js";
 import { dateOf, dateOrNull } from "../../duration.js";
 import { HoldfastError, InvalidOptionError, ScheduleExistsError, ScheduleNotFoundError } from "../../errors.js";
@@ -7,7 +8,6 @@ import { optionKeys, readCount, readName, refuseUnknown, show } from "../../opti
 import { NEVER, nextSlot, type CatchUp, type Timing } from "../../schedule/slots.js";
 import type { ScheduleFilter, ScheduleRecord, SlotReason, StoredSchedule } from "../../store.js";
 import type { EngineContext } from "../context.js";
-import type { EnqueueResult } from "../enqueue/enqueue-result.js";
 import { nextSlotFrom, planRunNow } from "./plan-firing.js";
 import { parseStored } from "../client/job-view.js";
 import { changedOptions, changesOf, codeOf, differences, packChanges, packCode } from "./schedule-changes.js";

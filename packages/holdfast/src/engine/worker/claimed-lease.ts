@@ -105,9 +105,9 @@ export function newLease(engine: EngineContext, held: HeldLease, leaseMs: number
     fail: async (error, options = {}) => {
       held.thrown = { error };
       const policy = { ...failurePolicy(engine, held), retry: options.retry ?? true };
-      const outcome = failed(held, error, policy);
+      const outcome = await failed(held, error, policy);
       const result = await settle(outcome);
-      return result === "cancelled" ? "cancelled" : (outcome.to as "failed" | "dead");
+      return result === "cancelled" ? "cancelled" : (outcome.to as "failed" | "dead" | "cancelled");
     },
 
     cancel: async () => {

@@ -47,6 +47,7 @@ export class Claimer {
   #readyTimer: Timer | null = null;
 
   #active = false;
+  #paused = false;
   #stopped = false;
 
   readonly #claims = new Set<Promise<void>>();
@@ -98,6 +99,18 @@ export class Claimer {
     this.#releaseReady();
     await Promise.all(this.#claims);
     this.#releaseReady();
+  }
+
+  /** Stops claiming until `resume`; jobs that were claimed but have not started are released. Running jobs continue. */
+  pause(): void {
+    this.#paused = true;
+    this.#releaseReady();
+  }
+
+  resume(): void {
+    if (!this.#paused) return;
+    this.#paused = false;
+    this.#poll();
   }
 
   /** Jobs are being inserted: an idle worker claims in the same event-loop iteration, and one transaction serves both. */
@@ -226,8 +239,11 @@ export class Claimer {
   /** How many jobs to claim now; 0 if a claim is not worthwhile. */
   #claimLimit(): number {
     const { settler } = this.#engine;
-    if (!this.#active || this.#isShortOfJobs || !settler.healthy || settler.size > MAX_UNSETTLED) return 0;
+    if (!this.#active || this.#paused || this.#isShortOfJobs || !settler.healthy || settler.size > MAX_UNSETTLED)
+      return 0;
     const free = this.#settings.concurrency - this.#runner.running();
+    // Negative after the concurrency was lowered.
+    if (free < 0) return 0;
     const readyOrExpected = this.#ready.length - this.#nextReady + this.#expected;
     const prefetchCount = Math.max(this.#extra, this.#prefetch.target(this.#settings.concurrency));
     // With fast handlers two claims may be in flight: the store then works on the second while the first returns.
@@ -249,6 +265,7 @@ export class Claimer {
       if (this.#failures > 0) this.#engine.events.emit("outageEnded", { doing: "claim" });
       this.#failures = 0;
       this.#receive(claim, sentAt);
+      if (this.#paused) this.#releaseReady();
       this.#emptyClaims = claim.jobs.length === 0 ? this.#emptyClaims + 1 : 0;
       if (isShort(claim, limit) && this.#wakeCount === wakes) this.#isShortOfJobs = true;
       if (claim.nextDueAt !== null) this.#wakeIn(Math.max(1, claim.nextDueAt - claim.at));

@@ -3,22 +3,25 @@ import { encodeOutput } from "../../job/job.js";
 import type { Note, Outcome, SettleResult } from "../../store.js";
 import type { EngineContext, HeldLease } from "../context.js";
 import { completed } from "./outcome.js";
+import { setPurgeTime } from "./settle-outcome.js";
 
 /**
  * Completes a job inside the caller's transaction. Synchronous where the store is: with a synchronous driver the transaction
  * ends when the caller's function returns.
  */
 export function completeInTransaction(
-  { store, settler }: EngineContext,
+  engine: EngineContext,
   lease: HeldLease,
   tx: unknown,
   output: unknown,
   note: Note | null = null,
 ): Outcome | Promise<Outcome> {
+  const { store, settler } = engine;
   if (!store.capabilities.transactions) {
     throw new InvalidOptionError("tx", "is not supported by this store; return the output from the handler instead");
   }
   const outcome = completed(lease, encodeOutput(lease.job.type, output));
+  setPurgeTime(engine, lease, outcome);
   const check = (result: SettleResult): Outcome => {
     if (result !== "applied") throw new LeaseLostError(lease.job.id);
     return outcome;

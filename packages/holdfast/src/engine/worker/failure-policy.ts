@@ -1,3 +1,6 @@
+import type { Clock } from "../../clock.js";
+import { DEFAULTS } from "../../defaults.js";
+import type { Backoff } from "../../job/retry.js";
 import type { EngineContext } from "../context.js";
 import type { FailurePolicy, LeasedJob } from "./outcome.js";
 
@@ -12,5 +15,18 @@ export function failurePolicy(
       { job: job.id, type: job.type, error },
       "the backoff function returned no valid delay; retrying in 30 s",
     );
-  return { backoff, random, redact, onInvalidBackoff, now: clock.now() };
+  return { backoff: inTime(backoff, clock), random, redact, onInvalidBackoff, now: clock.now() };
+}
+
+/** A promise of a backoff function that never settles must not keep the job forever. */
+function inTime(backoff: Backoff, clock: Clock): Backoff {
+  return (attempt, error, random) => {
+    const delay = backoff(attempt, error, random);
+    if (typeof delay === "number") return delay;
+    return new Promise((resolve, reject) => {
+      const timeUp = (): void => reject(new Error(`no delay within ${DEFAULTS.backoffWaitMs / 1_000} s`));
+      const timer = clock.after(DEFAULTS.backoffWaitMs, timeUp);
+      delay.then(resolve, reject).finally(() => timer.cancel());
+    });
+  };
 }

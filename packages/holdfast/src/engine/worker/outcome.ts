@@ -1,7 +1,7 @@
 import { DEFAULTS, LIMITS } from "../../defaults.js";
 import { durationMs, type Duration } from "../../duration.js";
 import { describeError, redactError, type ErrorRecord } from "../../job/error-record.js";
-import { isNotRetryable, retryAfterOf } from "../../errors.js";
+import { isCancel, isNotRetryable, retryAfterOf } from "../../errors.js";
 import type { Redactor } from "../../redact.js";
 import type { Backoff } from "../../job/retry.js";
 import { EXPIRED_ERROR, STALE_ERROR } from "../../job/state.js";
@@ -77,28 +77,41 @@ export interface FailurePolicy {
   onInvalidBackoff: (error: unknown) => void;
 }
 
-/** The attempt failed: the job waits for a retry, or is dead. */
-export function failed(lease: LeasedJob, thrown: unknown, policy: FailurePolicy): Outcome {
+/**
+ * The attempt failed: the job waits for a retry, or is dead. If the handler threw `Cancel`, the job is cancelled. A promise if
+ * the backoff function returns one.
+ */
+export function failed(lease: LeasedJob, thrown: unknown, policy: FailurePolicy): Outcome | Promise<Outcome> {
   const { job } = lease;
   const isDead = isNotRetryable(thrown) || policy.retry === false || job.attempt >= job.maxAttempts;
   const described = redactError(policy.redact, describeError(thrown, STORED_ERROR));
   const error = policy.storeStack === false ? { ...described, stack: null } : described;
-  return outcome(lease, isDead ? "dead" : "failed", {
-    delayMs: isDead ? 0 : retryDelay(job.attempt, thrown, policy),
-    error: { message: error.message, code: error.code },
-    attemptRecord: attemptRecord(lease, "failed", error, policy.now),
-  });
+  const shown = { message: error.message, code: error.code };
+  if (isCancel(thrown)) return { ...cancelled(lease), error: shown };
+  const attempted = { error: shown, attemptRecord: attemptRecord(lease, "failed", error, policy.now) };
+  if (isDead) return outcome(lease, "dead", attempted);
+  const delay = retryDelay(job.attempt, thrown, policy);
+  const retried = (delayMs: number): Outcome => outcome(lease, "failed", { ...attempted, delayMs });
+  return typeof delay === "number" ? retried(delay) : delay.then(retried);
 }
 
 /** A backoff function or `RetryAfter` with an invalid delay must not cost the job its retry. */
-function retryDelay(attempt: number, thrown: unknown, { backoff, random, onInvalidBackoff }: FailurePolicy): number {
+function retryDelay(
+  attempt: number,
+  thrown: unknown,
+  { backoff, random, onInvalidBackoff }: FailurePolicy,
+): number | Promise<number> {
+  const invalid = (error: unknown): number => {
+    onInvalidBackoff(error);
+    return DEFAULTS.backoff.base;
+  };
   try {
     const requested = retryAfterOf(thrown);
     if (requested !== undefined) return durationMs(requested as Duration, "RetryAfter");
-    return backoff(attempt, thrown, random);
+    const delay = backoff(attempt, thrown, random);
+    return typeof delay === "number" ? delay : delay.catch(invalid);
   } catch (error) {
-    onInvalidBackoff(error);
-    return DEFAULTS.backoff.base;
+    return invalid(error);
   }
 }
 

@@ -6,8 +6,9 @@ export interface ContextSource {
   readonly input: unknown;
   readonly job: RunningJob;
   readonly signal: RunContext<unknown>["signal"];
+  readonly hf: RunContext<unknown>["hf"];
   log(line: string): void;
-  progress(fraction: number, note?: string): void;
+  progress(fraction: number, note?: string | object): void;
   completeIn(tx: unknown, output?: unknown): Promise<void>;
 }
 
@@ -20,6 +21,7 @@ export class HandlerContext implements RunContext<unknown> {
   declare readonly job: RunningJob;
   readonly idempotencyKey: string;
   declare readonly signal: RunContext<unknown>["signal"];
+  declare readonly hf: RunContext<unknown>["hf"];
   readonly log: RunContext<unknown>["log"];
   readonly progress: RunContext<unknown>["progress"];
   readonly completeIn: RunContext<unknown>["completeIn"];
@@ -34,6 +36,7 @@ export class HandlerContext implements RunContext<unknown> {
     this.completeIn = (tx, output) => (tx === RUN_OF ? (run as never) : run.completeIn(tx, output));
     Object.defineProperty(this, "job", JOB);
     Object.defineProperty(this, "signal", SIGNAL);
+    Object.defineProperty(this, "hf", CLIENT);
   }
 
   /** The run of a context. Also finds it for a copy, a proxy, or an object made by `Object.create(context)`. */
@@ -49,12 +52,13 @@ export class HandlerContext implements RunContext<unknown> {
 // this module, that function returns the run.
 const RUN_OF: unique symbol = Symbol("the run of a context");
 
-// Created on first use: both cost more than all other parts of a small job, and few handlers use them. All contexts share one
+// Created on first use: each costs more than all other parts of a small job, and few handlers use them. All contexts share one
 // getter function: with one function each, V8 would turn every context into a slow dictionary object.
 const JOB: PropertyDescriptor = lazyProperty("job", (run) => run.job);
 const SIGNAL: PropertyDescriptor = lazyProperty("signal", (run) => run.signal);
+const CLIENT: PropertyDescriptor = lazyProperty("hf", (run) => run.hf);
 
-function lazyProperty(name: "job" | "signal", value: (run: ContextSource) => unknown): PropertyDescriptor {
+function lazyProperty(name: "job" | "signal" | "hf", value: (run: ContextSource) => unknown): PropertyDescriptor {
   return {
     enumerable: true,
     configurable: true,

@@ -2,14 +2,15 @@ import { DEFAULTS, LIMITS } from "../../defaults.js";
 import { dateOf } from "../../duration.js";
 import type { AbortReason } from "../../errors.js";
 import { InvalidOptionError, LeaseLostError } from "../../errors.js";
-import type { JobType, RunContext, RunningJob } from "../../job/job.js";
+import { encodeProgress, type HandlerClient, type JobType, type RunContext, type RunningJob } from "../../job/job.js";
 import { storableString } from "../../storable-string.js";
 import type { Note, Outcome } from "../../store.js";
 import { completeInTransaction } from "./completion.js";
 import { inTransaction } from "../enqueue/in-transaction.js";
-import { readSlot } from "../client/job-view.js";
+import { parseStored, readSlot } from "../client/job-view.js";
 import { leaseEvent, queueWaitMs, type EngineContext, type HeldLease } from "../context.js";
 import { redactedInput } from "../events/reports.js";
+import { handlerClient } from "./handler-client.js";
 import type { ContextSource } from "./run-context.js";
 import type { HandlerTrace, Traces } from "../events/telemetry.js";
 
@@ -17,6 +18,8 @@ import type { HandlerTrace, Traces } from "../events/telemetry.js";
 export class Run implements ContextSource {
   readonly lease: HeldLease;
   readonly type: JobType;
+  /** How long the handler may run; 0: as long as it likes. */
+  readonly timeoutMs: number;
   /** Monotonic time at which the handler times out. */
   readonly timeoutAt: number;
   readonly startedMonotonic: number;
@@ -32,6 +35,7 @@ export class Run implements ContextSource {
 
   readonly #engine: EngineContext;
   #controller: AbortController | undefined;
+  #client: HandlerClient | undefined;
   #job: { -readonly [Key in keyof RunningJob]: RunningJob[Key] } | undefined;
   #progress: Note["progress"] = null;
   #lines: { at: number; line: string }[] = [];
@@ -43,7 +47,8 @@ export class Run implements ContextSource {
     this.lease = lease;
     this.type = type;
     this.startedMonotonic = engine.clock.monotonic();
-    this.timeoutAt = this.startedMonotonic + type.timeoutMs;
+    this.timeoutMs = lease.job.settings?.timeoutMs ?? type.timeoutMs ?? 0;
+    this.timeoutAt = this.timeoutMs === 0 ? Number.POSITIVE_INFINITY : this.startedMonotonic + this.timeoutMs;
     lease.startedAt = engine.clock.now();
     lease.startDelayMs = Math.max(0, this.startedMonotonic - lease.claimedMonotonic);
     if (engine.traces !== null) lease.trace = this.#traced(engine.traces);
@@ -51,9 +56,10 @@ export class Run implements ContextSource {
 
   #traced(traces: Traces): HandlerTrace | null {
     const { worker } = this.lease;
-    const { id, type, queue, priority, user, attempt, maxAttempts, fence, tags, schedule, ...held } = this.lease.job;
+    const { id, type, queue, priority, user, attempt, maxAttempts, fence, tags, schedule, parent, ...held } =
+      this.lease.job;
     // A copy without the input, which is not redacted.
-    const job = { id, type, queue, priority, user, attempt, maxAttempts, fence, tags, schedule };
+    const job = { id, type, queue, priority, user, attempt, maxAttempts, fence, tags, schedule, parent };
     const input = (): unknown => redactedInput(this.#engine.redact, held.input);
     return traces.run({ job, worker, waitMs: queueWaitMs(this.lease), input }, held.trace);
   }
@@ -65,7 +71,7 @@ export class Run implements ContextSource {
   get job(): RunningJob {
     if (this.#job === undefined) {
       const held = this.lease.job;
-      const { id, type, queue, priority, user, attempt, maxAttempts, tags, schedule, runAt, createdAt } = held;
+      const { id, type, queue, priority, user, attempt, maxAttempts, tags, schedule, parent, runAt, createdAt } = held;
       this.#job = {
         id,
         type,
@@ -77,6 +83,7 @@ export class Run implements ContextSource {
         fence: held.fence,
         tags,
         schedule: readSlot(schedule),
+        parent,
         runAt: dateOf(runAt),
         createdAt: dateOf(createdAt),
       };
@@ -111,14 +118,27 @@ export class Run implements ContextSource {
     if (events.hasListeners("log")) events.emit("log", { ...leaseEvent(this.lease), line: kept });
   }
 
-  progress(fraction: number, note?: string): void {
+  /** Created on first use: few handlers enqueue. */
+  get hf(): HandlerClient {
+    return (this.#client ??= handlerClient(this.#engine, this.lease.job));
+  }
+
+  progress(fraction: number, note?: string | object): void {
     if (typeof fraction !== "number" || !(fraction >= 0 && fraction <= 1)) {
       throw new InvalidOptionError("progress", `${String(fraction)} is not a fraction from 0 to 1`);
     }
     if (this.hasEnded) return;
-    const text = note === undefined ? null : storableString(String(note), LIMITS.logLineLength);
-    this.#progress = { fraction, note: text, data: null };
-    this.#engine.events.emit("progress", { ...leaseEvent(this.lease), fraction, note: text });
+    const data = typeof note === "object" && note !== null ? encodeProgress(note) : null;
+    const text = note === undefined || data !== null ? null : storableString(String(note), LIMITS.logLineLength);
+    this.#progress = { fraction, note: text, data };
+    const { events } = this.#engine;
+    if (!events.hasListeners("progress")) return;
+    events.emit("progress", {
+      ...leaseEvent(this.lease),
+      fraction,
+      note: text,
+      data: parseStored(data) as object | null,
+    });
   }
 
   /**

@@ -106,7 +106,7 @@ export class Settler {
   }
 
   #setRetention(outcome: Outcome): void {
-    const keepMs = this.retentionMs(outcome.to);
+    const keepMs = outcome.purgeMs ?? this.retentionMs(outcome.to);
     outcome.keep = keepMs !== 0;
     outcome.keepMs = keepMs;
   }

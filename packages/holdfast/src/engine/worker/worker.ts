@@ -1,7 +1,7 @@
 import { hostname } from "node:os";
 import { isThenable } from "../../callbacks.js";
 import type { Timer } from "../../clock.js";
-import { DEFAULTS } from "../../defaults.js";
+import { DEFAULTS, LIMITS } from "../../defaults.js";
 import {
   ClosedError,
   HoldfastError,
@@ -16,6 +16,7 @@ import {
   type AbortReason,
 } from "../../errors.js";
 import { newId } from "../../job/uuid.js";
+import { readCount } from "../../options.js";
 import { decodeInput, encodeOutput, type RunContext } from "../../job/job.js";
 import type { Hint, LeaseResult, Outcome } from "../../store.js";
 import { Claimer } from "./claimer.js";
@@ -42,8 +43,15 @@ export interface Worker {
   readonly id: string;
   /** How many handlers are running. */
   readonly running: number;
+  /** How many handlers may run concurrently. Can be changed at any time; if it is lowered, running handlers end first. */
+  concurrency: number;
+  /** Whether this worker is paused. */
+  readonly paused: boolean;
   /** Starts claiming. `hf.work()` calls it; on a running worker it does nothing. */
   start(): void;
+  /** Stops claiming until `resume`. Running handlers continue; jobs that have not started are released for other workers. */
+  pause(): void;
+  resume(): void;
   /** Stops claiming, waits for handlers up to the grace time, then aborts them and releases their jobs. */
   stop(): Promise<void>;
 }
@@ -55,7 +63,8 @@ export interface Worker {
 export class JobWorker implements Worker {
   readonly id: string;
   readonly #engine: EngineContext;
-  readonly #settings: WorkerSettings;
+  readonly #settings: { -readonly [Key in keyof WorkerSettings]: WorkerSettings[Key] };
+  #paused = false;
   readonly #claimer: Claimer;
   readonly #keeper: LeaseKeeper;
   readonly #runs = new Set<Run>();
@@ -92,13 +101,33 @@ export class JobWorker implements Worker {
       dropReady: (lease) => this.#claimer.drop(lease),
       lost: (run) => this.#abortLost(run),
       cancel: (id) => this.#cancel(id),
-      timedOut: (run) => this.#abort(run, new JobTimeoutError(run.type.timeoutMs)),
+      timedOut: (run) => this.#abort(run, new JobTimeoutError(run.timeoutMs)),
       abandon: (run) => this.#abandon(run),
     });
   }
 
   get running(): number {
     return this.#runs.size;
+  }
+
+  get concurrency(): number {
+    return this.#settings.concurrency;
+  }
+  set concurrency(given: number) {
+    this.#settings.concurrency = readCount(given, "concurrency", 1, LIMITS.concurrency);
+    if (this.#phase === "working") this.#claimer.wake(0);
+  }
+
+  get paused(): boolean {
+    return this.#paused;
+  }
+  pause(): void {
+    this.#paused = true;
+    this.#claimer.pause();
+  }
+  resume(): void {
+    this.#paused = false;
+    this.#claimer.resume();
   }
 
   start(): void {
@@ -285,9 +314,10 @@ export class JobWorker implements Worker {
       const value = isThenable(output) ? await output : output;
       inHandler = false;
       if (run.completion === null) outcome = completed(lease, encodeOutput(type.type, value));
-      else outcome = this.#outcomeAfterThrow(run, new NotCommittedError(lease.job.id), false);
+      else outcome = await this.#outcomeAfterThrow(run, new NotCommittedError(lease.job.id), false);
     } catch (error) {
-      outcome = this.#outcomeAfterThrow(run, error, inHandler);
+      const thrown = this.#outcomeAfterThrow(run, error, inHandler);
+      outcome = thrown instanceof Promise ? await thrown : thrown;
     }
     // If the handler's own transaction committed, the job is completed, whatever the handler did afterwards.
     if (run.completion !== null && !run.hasEnded) {
@@ -391,7 +421,7 @@ export class JobWorker implements Worker {
   }
 
   /** An error of a handler that was aborted is usually the abort itself: then the reason of the abort decides. */
-  #outcomeAfterThrow(run: Run, error: unknown, byHandler: boolean): Outcome | null {
+  #outcomeAfterThrow(run: Run, error: unknown, byHandler: boolean): Outcome | null | Promise<Outcome> {
     const { reason } = run;
     if (
       reason instanceof JobCancelledError ||
@@ -402,14 +432,14 @@ export class JobWorker implements Worker {
     return reason instanceof JobTimeoutError ? this.#failed(run, reason, false) : this.#failed(run, error, byHandler);
   }
 
-  #outcomeAfterAbort(run: Run): Outcome | null {
+  #outcomeAfterAbort(run: Run): Outcome | null | Promise<Outcome> {
     if (run.reason instanceof LeaseLostError) return null;
     if (run.reason instanceof JobCancelledError) return cancelled(run.lease);
     if (run.reason instanceof WorkerStoppingError) return released(run.lease, this.#engine.clock.now());
     return this.#failed(run, run.reason, false);
   }
 
-  #failed(run: Run, error: unknown, byHandler: boolean): Outcome {
+  #failed(run: Run, error: unknown, byHandler: boolean): Outcome | Promise<Outcome> {
     run.lease.thrown = { error };
     const policy = failurePolicy(this.#engine, run.lease);
     if (byHandler) return failed(run.lease, error, policy);
@@ -429,12 +459,12 @@ export class JobWorker implements Worker {
   /** The handler ignored its abort signal for too long: its capacity is freed, and whatever it still returns is ignored. */
   #abandon(run: Run): void {
     const outcome = this.#outcomeAfterAbort(run);
-    publishStuck(this.#engine, run.lease, run.reason, outcome);
+    publishStuck(this.#engine, run.lease, run.reason, outcome instanceof Promise ? null : outcome);
     this.#finish(run, outcome);
   }
 
   /** Frees the capacity and settles the outcome; null if the lease is lost and nothing can be settled. */
-  #finish(run: Run, outcome: Outcome | null): void {
+  #finish(run: Run, outcome: Outcome | null | Promise<Outcome>): void {
     run.hasEnded = true;
     this.#runs.delete(run);
     this.#unwrittenStarts.delete(run);
@@ -443,10 +473,19 @@ export class JobWorker implements Worker {
     if (run.lease.trace !== null) run.lease.trace.ranMs = ranMs;
     if (outcome === null) publishLost(this.#engine, run.lease);
     // Already settled by the handler's own transaction.
+    else if (outcome instanceof Promise) void this.#settleLater(run.lease, outcome);
     else if (outcome === run.completion) publishOutcome(this.#engine, run.lease, outcome, "applied");
     else this.#settle(run.lease, outcome);
     this.#notifyChange();
     this.#claimer.startAndClaim();
+  }
+
+  /** Waits for the backoff function first. A worker that stops waits for it. */
+  async #settleLater(lease: HeldLease, outcome: Promise<Outcome>): Promise<void> {
+    this.#deferring++;
+    this.#settle(lease, await outcome);
+    this.#deferring--;
+    this.#notifyChange();
   }
 
   #settle(lease: HeldLease, outcome: Outcome): void {
@@ -461,7 +500,8 @@ export class JobWorker implements Worker {
       return;
     }
     lease.thrown = { error };
-    const dead = failed(lease, error, { ...failurePolicy(this.#engine, lease), retry: false });
+    // Without a retry there is no backoff to wait for.
+    const dead = failed(lease, error, { ...failurePolicy(this.#engine, lease), retry: false }) as Outcome;
     settleInBackground(this.#engine, lease, dead, (_lease, _dead, second) => lease.trace?.end("lost", second));
   };
 

@@ -1,0 +1,85 @@
+import { readCount, refuseUnknown, optionKeys } from "../../options.js";
+import type { JobFilter, StoreStats } from "../../store.js";
+import type { EngineContext } from "../context.js";
+import type { ReadFilter } from "./filter.js";
+import { listJobs, withHolder } from "./list-jobs.js";
+
+/** What `hf.count` takes besides the filter. */
+export interface CountOptions {
+  /** Stop counting here. Default 10,000. */
+  atMost?: number;
+}
+
+/** How many jobs match. `exact: false`: at least this many. */
+export interface JobCount {
+  count: number;
+  exact: boolean;
+}
+
+const COUNT_KEYS: ReadonlySet<string> = optionKeys<CountOptions>({ atMost: true });
+const AT_MOST = 10_000;
+const COUNTED_MS = 30;
+const METERED_PAGE = 200;
+
+/** Counts without reading the jobs, where the store can, and for a limited time. */
+export async function countJobs(engine: EngineContext, filter: ReadFilter, options: CountOptions): Promise<JobCount> {
+  refuseUnknown(options, COUNT_KEYS, "count");
+  const atMost = readCount(options.atMost ?? AT_MOST, "atMost", 1, Number.MAX_SAFE_INTEGER);
+  const stored = await withHolder(engine, filter);
+  if (stored === null) return { count: 0, exact: true };
+  if (filter.input !== null) return countBySearch(engine, filter, atMost);
+  if (isCounted(stored)) {
+    const count = sum(await engine.store.stats(), stored);
+    const exact = count <= atMost && engine.store.capabilities.exactCounts;
+    return { count: Math.min(count, atMost), exact };
+  }
+  return countBySkipping(engine, stored, atMost);
+}
+
+/** Whether the store's counters answer it. */
+function isCounted(filter: JobFilter): boolean {
+  const { states: _states, types: _types, queues: _queues, ...others } = filter;
+  return Object.values(others).every((value) => value === undefined);
+}
+
+function sum({ counts }: StoreStats, { states, types, queues }: JobFilter): number {
+  let total = 0;
+  for (const { state, type, queue, count } of counts) {
+    const matches =
+      (states?.includes(state) ?? true) && (types?.includes(type) ?? true) && (queues?.includes(queue) ?? true);
+    if (matches) total += count;
+  }
+  return total;
+}
+
+async function countBySkipping({ store, clock }: EngineContext, filter: JobFilter, atMost: number): Promise<JobCount> {
+  const startedAt = clock.monotonic();
+  let [count, cursor] = [0, null as string | null];
+  do {
+    // One more than asked for shows whether there are more.
+    const limit = atMost + 1 - count;
+    const page =
+      store.skip === undefined
+        ? await listedPage(filter, Math.min(limit, METERED_PAGE), cursor)
+        : await store.skip(filter, { limit, cursor });
+    count += page.passed;
+    cursor = page.cursor;
+    if (count > atMost) return { count: atMost, exact: false };
+  } while (cursor !== null && clock.monotonic() - startedAt < COUNTED_MS && store.skip !== undefined);
+  return { count, exact: cursor === null };
+
+  async function listedPage(
+    conditions: JobFilter,
+    limit: number,
+    from: string | null,
+  ): Promise<{ passed: number; cursor: string | null }> {
+    const { jobs, cursor: next } = await store.list(conditions, { limit, cursor: from, payloads: false });
+    return { passed: jobs.length, cursor: next };
+  }
+}
+
+async function countBySearch(engine: EngineContext, filter: ReadFilter, atMost: number): Promise<JobCount> {
+  const page = { limit: Math.min(atMost, 1_000), cursor: null, payloads: false };
+  const { jobs, cursor } = await listJobs(engine, filter, page);
+  return { count: jobs.length, exact: cursor === null };
+}

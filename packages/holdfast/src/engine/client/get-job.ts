@@ -1,0 +1,47 @@
+import { InvalidOptionError } from "../../errors.js";
+import type { CalendarScope } from "../../job/enqueue-types.js";
+import type { Job } from "../../job/job.js";
+import { readId } from "../../job/uuid.js";
+import { optionKeys, refuseUnknown, show } from "../../options.js";
+import type { Scope } from "../../store.js";
+import type { EngineContext } from "../context.js";
+import { readKey } from "../enqueue/unique.js";
+import { readJob } from "./job-view.js";
+
+/** A job by the unique key that it holds now. For a key per day or week: with its scope. */
+export interface KeyTarget {
+  key: string;
+  /** The user whose key it is, if the job has one. */
+  user?: string;
+  scope?: CalendarScope;
+}
+
+const KEY_KEYS: ReadonlySet<string> = optionKeys<KeyTarget>({ key: true, user: true, scope: true });
+
+/** The key as it is stored. */
+export function keyOf(target: KeyTarget, now: number): string {
+  refuseUnknown(target, KEY_KEYS, "a key");
+  const { key, user, scope } = target;
+  return readKey(scope === undefined ? key : { key, scope }, user, now);
+}
+
+/** The record of a job with its history; null if it does not exist or is not in `scope`. */
+export async function getJob(
+  { store, clock }: EngineContext,
+  target: string | KeyTarget,
+  scope: Scope,
+): Promise<Job | null> {
+  const stored = await store.get(typeof target === "string" ? readId(target) : await holderOf(target), scope);
+  return stored === null ? null : readJob(stored, { hasHistory: true });
+
+  async function holderOf(given: KeyTarget): Promise<string> {
+    if (typeof given !== "object" || given === null)
+      throw new InvalidOptionError("id", `${show(given)} is neither a job id nor { key }`);
+    const user = scope.user ?? given.user;
+    const holder = await store.keyHolder(keyOf({ ...given, ...(user !== undefined && { user }) }, clock.now()));
+    return holder?.job ?? NO_JOB;
+  }
+}
+
+/** The id of no job. */
+const NO_JOB = "00000000-0000-0000-0000-000000000000";

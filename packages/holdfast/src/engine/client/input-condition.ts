@@ -1,0 +1,80 @@
+import { InvalidOptionError } from "../../errors.js";
+import { NotJson, toJson } from "../../job/json.js";
+import { optionKeys, readName, refuseUnknownIn, show } from "../../options.js";
+import type { InputCondition } from "./filter.js";
+
+/** Whether an input, parsed, meets a condition. */
+export type InputMatcher = (input: unknown) => boolean;
+
+const INPUT_KEYS: ReadonlySet<string> = optionKeys<InputCondition>({ path: true, equals: true, text: true });
+const MAX_PATH_LENGTH = 500;
+const MAX_TEXT_LENGTH = 1_000;
+const MAX_VALUE_LENGTH = 10_000;
+
+export function inputMatcher(condition: InputCondition): InputMatcher {
+  refuseUnknownIn(condition, INPUT_KEYS, "input");
+  const path = condition.path === undefined ? [] : readPath(condition.path);
+  const { text } = condition;
+  if ((text === undefined) === (condition.equals === undefined))
+    throw new InvalidOptionError("input", 'must have either equals or text, e.g. { path: "order.id", equals: "o-17" }');
+  if (text !== undefined) {
+    const wanted = readName(text, "input.text", MAX_TEXT_LENGTH).toLowerCase();
+    return (input) => contains(valueAt(input, path), wanted);
+  }
+  const equals = readValue(condition.equals);
+  return (input) => isSameJson(valueAt(input, path), equals);
+}
+
+function readPath(path: unknown): string[] {
+  const parts = readName(path, "input.path", MAX_PATH_LENGTH).split(".");
+  if (!parts.includes("")) return parts;
+  throw new InvalidOptionError("input.path", `${show(path)} is not a path; write names separated by dots: "order.id"`);
+}
+
+/** The value as it would be after a round trip through JSON: a `Date` finds its string. */
+function readValue(value: unknown): unknown {
+  try {
+    const json = toJson(value);
+    if (json.length > MAX_VALUE_LENGTH)
+      throw new InvalidOptionError(
+        "input.equals",
+        `is ${json.length} characters of JSON; the limit is ${MAX_VALUE_LENGTH}`,
+      );
+    return JSON.parse(json);
+  } catch (error) {
+    throw error instanceof NotJson ? new InvalidOptionError("input.equals", error.issue.message) : error;
+  }
+}
+
+/** Undefined if the path leads nowhere. */
+function valueAt(input: unknown, path: readonly string[]): unknown {
+  let value = input;
+  for (const name of path) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, name)) return undefined;
+    value = (value as Record<string, unknown>)[name];
+  }
+  return value;
+}
+
+function contains(value: unknown, wanted: string): boolean {
+  if (typeof value === "string") return value.toLowerCase().includes(wanted);
+  if (typeof value === "number" || typeof value === "boolean") return String(value).includes(wanted);
+  if (typeof value !== "object" || value === null) return false;
+  return Object.entries(value).some(
+    ([name, item]) => (!Array.isArray(value) && name.toLowerCase().includes(wanted)) || contains(item, wanted),
+  );
+}
+
+function isSameJson(a: unknown, b: unknown): boolean {
+  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return a === b;
+  if (Array.isArray(a) !== Array.isArray(b)) return false;
+  const names = Object.keys(a);
+  return (
+    names.length === Object.keys(b).length &&
+    names.every(
+      (name) =>
+        Object.hasOwn(b, name) &&
+        isSameJson((a as Record<string, unknown>)[name], (b as Record<string, unknown>)[name]),
+    )
+  );
+}

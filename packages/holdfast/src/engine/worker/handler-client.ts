@@ -1,0 +1,27 @@
+import type { EnqueueManyOptions, EnqueueOptions } from "../../job/enqueue-types.js";
+import type { HandlerClient, JobType } from "../../job/job.js";
+import { readId } from "../../job/uuid.js";
+import { readJob } from "../client/job-view.js";
+import type { EngineContext } from "../context.js";
+import { EnqueueCalls } from "../enqueue/enqueue-calls.js";
+import type { ParentJob } from "../enqueue/job-builder.js";
+
+/** The client in a handler's context. Its functions do not use `this`, so they can be taken out of it. */
+export function handlerClient(engine: EngineContext, parent: ParentJob): HandlerClient {
+  const calls = new EnqueueCalls(() => engine, engine.enqueuer.forParent(parent));
+  const client = {
+    enqueue: (type: JobType, input?: unknown, options: EnqueueOptions = {}) => calls.enqueue(type, input, options),
+    enqueueMany: (
+      type: JobType,
+      inputs: Iterable<unknown> | AsyncIterable<unknown>,
+      options: EnqueueManyOptions<unknown> = {},
+    ) => calls.enqueueMany(type, inputs, options),
+    enqueueNamed: (type: string, input?: unknown, options: EnqueueOptions = {}) =>
+      calls.enqueueNamed(type, input, options),
+    async get(id: string) {
+      const stored = await engine.store.get(readId(id));
+      return stored === null ? null : readJob(stored, { hasHistory: true });
+    },
+  };
+  return client as HandlerClient;
+}
