@@ -74,7 +74,7 @@ const LONGEST = [
   /dynamodb\/units/,
   /docs\/docs/,
   /test\/conformance-/,
-  /postgres\/(?:many-lanes|doctor|import-legacy)/,
+  /postgres\/(?:doctor|import-legacy)/,
 ];
 
 function rank({ moduleId }: TestSpecification): number {

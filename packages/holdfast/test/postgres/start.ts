@@ -32,7 +32,6 @@ export async function startPostgres({ durable = false }: { durable?: boolean } =
       `max_connections=${200 + 50 * availableParallelism()}`,
       // Most tests are about what is written, not about disks.
       `fsync=${durable ? "on" : "off"}`,
-      `synchronous_commit=${durable ? "on" : "off"}`,
       // A run is long enough for autovacuum to start. It would change plans and delay DDL in the middle of a test.
       "autovacuum_naptime=1d",
     ].flatMap((setting) => ["-c", setting]),
