@@ -111,7 +111,7 @@ export default defineConfig({
       project("sqlite", SQLITE, { isolate: false }),
       project("postgres", POSTGRES, { isolate: false }),
       project("dynamodb", DYNAMODB, { isolate: false }),
-      project("cli", CLI),
+      project("cli", CLI, { isolate: false }),
       project("admin", ADMIN),
       project("docs", ["test/**/*.test.ts"]),
       project("bench", ["bench/test/**/*.test.ts"]),
