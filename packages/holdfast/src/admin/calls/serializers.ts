@@ -17,8 +17,9 @@ const iso = (time: Date): string => time.toISOString();
 const isoOrNull = (time: Date | null): string | null => (time === null ? null : time.toISOString());
 
 /** A job in a list, without its payload. */
-export function jobSummary(job: Job): JobSummary {
-  const { id, type, queue, state, priority, user, attempt, maxAttempts, worker, key, tags, schedule, progress } = job;
+export function jobSummary(job: Job, redact: Redactor): JobSummary {
+  const { id, type, queue, state, priority, user, attempt, maxAttempts, worker, key, tags, schedule } = job;
+  const { parent, timeoutMs, progress } = job;
   return {
     id,
     type,
@@ -41,15 +42,22 @@ export function jobSummary(job: Job): JobSummary {
     key,
     tags,
     schedule: schedule === null ? null : { name: schedule.name, slot: iso(schedule.slot) },
-    progress,
+    parent,
+    timeoutMs,
+    progress: progress === null ? null : redactProgress(progress, redact),
     error: job.error === null ? null : { ...job.error, at: iso(job.error.at) },
   };
+}
+
+/** Redacts the object that a handler stored with its progress: its paths begin with `progress`. */
+export function redactProgress<Progress extends { data: unknown }>(progress: Progress, redact: Redactor): Progress {
+  return { ...progress, data: redact({ progress: progress.data }).progress };
 }
 
 export function jobDetail(job: Job, redact: Redactor): JobDetail {
   const { input, output } = redact({ input: job.input, output: job.output });
   return {
-    ...jobSummary(job),
+    ...jobSummary(job, redact),
     input,
     output,
     trace: job.trace,
