@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { checked, ended, errorOf } from "./results.js";
 import { adminScene, mail, never, STORES } from "./scene.js";
 
-const REDACT = { redact: ["input.card.number", "progress.card"] };
+const REDACT = { redact: ["input.card.number", "progress.data.card"] };
 
 async function found(client: AdminClient, conditions: JobConditions): Promise<string[]> {
   const ids: string[] = [];

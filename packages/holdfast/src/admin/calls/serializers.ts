@@ -49,9 +49,11 @@ export function jobSummary(job: Job, redact: Redactor): JobSummary {
   };
 }
 
-/** Redacts the object that a handler stored with its progress: its paths begin with `progress`. */
-export function redactProgress<Progress extends { data: unknown }>(progress: Progress, redact: Redactor): Progress {
-  return { ...progress, data: redact({ progress: progress.data }).progress };
+/** Redacts the object that a handler stored with its progress; paths name it `progress.data`. */
+export function redactProgress<Progress extends { data: unknown }>(given: Progress, redact: Redactor): Progress {
+  // A path may match any level, and the redactor replaces that level with a string.
+  const { progress } = redact<{ progress: { data: unknown } | string }>({ progress: { data: given.data } });
+  return { ...given, data: typeof progress === "object" ? progress.data : progress };
 }
 
 export function jobDetail(job: Job, redact: Redactor): JobDetail {
