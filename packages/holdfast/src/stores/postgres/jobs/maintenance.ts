@@ -49,6 +49,7 @@ export function maintenanceOperations(sql: Sql): MaintenanceOperations {
      })}), freed_keys AS (${archive.freeKeys}), deltas AS (${archive.deltas})
      SELECT id::text, type, queue, attempt, 'dead' FROM gone`,
   );
+  // Ordered by `purge_at` too, which is NULL: the order of the index.
   const purge = sql.statement(
     "purge",
     `WITH ${NOW}, total AS (
@@ -57,7 +58,7 @@ export function maintenanceOperations(sql: Sql): MaintenanceOperations {
      ), gone AS (
        DELETE FROM ${s}.archive WHERE ctid = ANY (ARRAY(
          SELECT ctid FROM ${s}.archive WHERE state = $2 AND finished_at < coalesce($3::bigint, (SELECT now FROM t) + 1) AND purge_at IS NULL
-         ORDER BY finished_at, seq LIMIT CASE WHEN $4::bigint IS NULL THEN $5::bigint ELSE least($5::bigint, greatest(0, (SELECT n FROM total) - $4::bigint)) END
+         ORDER BY purge_at, finished_at, seq LIMIT CASE WHEN $4::bigint IS NULL THEN $5::bigint ELSE least($5::bigint, greatest(0, (SELECT n FROM total) - $4::bigint)) END
          FOR UPDATE SKIP LOCKED)) RETURNING id, seq, queue, type, state, key, tags
      ), ${archive.deleteRelated("gone", "own keys")}
      SELECT pg_catalog.count(*)::float8 FROM gone`,

@@ -86,9 +86,10 @@ export function updateOperation(sql: Sql): UpdateOperation {
   async function updateOnce(
     runner: Runner,
     updates: readonly JobUpdate[],
-    { user = null, states = null }: ChangeScope,
+    scope: ChangeScope,
     now: number | null,
   ): Promise<UpdateResult[]> {
+    const { user = null, states = null } = scope;
     const byId = new Map(updates.map((update) => [update.id, update]));
     const results = await retryWhileLocked<"updated" | State>([...byId.keys()], {
       run: (open) => {
