@@ -236,6 +236,7 @@ const REPLACED = [
   "error_at",
   "progress",
   "progress_note",
+  "progress_data",
   "claimed_at",
   "started_at",
   "token",
@@ -264,7 +265,7 @@ export function freeKey(): KeyState & { held: false } {
 }
 
 /** A condition: the key item has not changed since it was read. */
-function sameHolder(key: Item): Change {
+export function sameHolder(key: Item): Change {
   const change = new Change();
   change.when(
     `#job = ${change.value(stringOf(key, "job") ?? "")}`,
