@@ -1,3 +1,4 @@
+import { InvalidOptionError } from "../../../errors.js";
 import { isFinished, isLeased, isWaiting } from "../../../job/state.js";
 import type {
   CancelResult,
@@ -17,7 +18,7 @@ import type { Counts } from "./counts.js";
 import { deleteJob, deleteLeftovers } from "./deletion.js";
 import { Change } from "../connection/expressions.js";
 import { isInvalidItem } from "../connection/errors.js";
-import { newRequestToken, sameHolder, waitForAll, type Inserts } from "./insert.js";
+import { newRequestToken, outOfLimits, sameHolder, waitForAll, type Inserts } from "./insert.js";
 import {
   expiryFields,
   finishedFields,
@@ -44,9 +45,9 @@ interface Parts {
 /**
  * cancel, retry, update, remove and freeKey. Each reads the job and changes it if it has not changed since.
  *
- * Lost responses: except for `update`, these changes store no request token, so a request that is sent again cannot recognize its own write.
- * Where that would give a wrong result, a transaction is used, because DynamoDB recognizes its ClientRequestToken. That
- * costs twice as much, but these changes are rare.
+ * Lost responses: only `update` stores a request token, so the other requests cannot recognize their own write when they
+ * are sent again. Where that would give a wrong result, a transaction is used, because DynamoDB recognizes its
+ * ClientRequestToken. That costs twice as much, but these changes are rare.
  */
 export class Changes {
   readonly #table: Table;
@@ -141,10 +142,13 @@ export class Changes {
     if (updates.length === 0) return [];
     const items = await this.#table.getAll(updates.map(({ id }) => jobKey(id)));
     const found = new Map(items.map((item) => [readItem(item).id, item]));
+    const waiting = new Map(
+      items.map((item) => [readItem(item).id, readItem(item)] as const).filter(([, { state }]) => isWaiting(state)),
+    );
     // All new lanes in one write, instead of one write per job.
     const moved = updates.flatMap((update) => {
-      const item = found.get(update.id);
-      return item === undefined || !changesLane(update) ? [] : [inNewLane(readItem(item), update)];
+      const job = waiting.get(update.id);
+      return job === undefined || !changesLane(update) ? [] : [inNewLane(job, update)];
     });
     if (moved.length > 0) await this.#parts.config.ensureEach(moved, now);
     // Updates of the same job one after another.
@@ -166,6 +170,7 @@ export class Changes {
     now: number,
     read: Item | null | undefined,
   ): Promise<UpdateResult> {
+    rejectInvalid(update);
     // Request token: an update that is sent again recognizes its own write, even if the job was claimed since.
     const token = newRequestToken();
     const { id, input } = update;
@@ -287,6 +292,12 @@ function changesLane({ queue, priority }: JobUpdate): boolean {
 
 function inNewLane(job: JobItem, { queue, priority }: JobUpdate): Lane & { type: string } {
   return { type: job.type, queue: queue ?? job.queue, priority: priority ?? job.priority };
+}
+
+/** Other databases check this with constraints. A lane with such a priority would not be registered. */
+function rejectInvalid({ maxAttempts = 1, priority = 0 }: JobUpdate): void {
+  const problem = outOfLimits({ maxAttempts, priority });
+  if (problem !== null) throw new InvalidOptionError(...problem);
 }
 
 /** The change of a waiting job. Its condition also fails if another update has moved the job or its input. */
