@@ -125,10 +125,12 @@ function calls(path: string, method: string, operation: Operation, document: Doc
   const text = (value: unknown): string =>
     typeof value === "string" ? value.toWellFormed() : (JSON.stringify(value) ?? "");
   const given = fc.record(
-    Object.fromEntries(parameters.map(({ name, schema, content }) => [
+    Object.fromEntries(
+      parameters.map(({ name, schema, content }) => [
         name,
         mostly(matching(schema ?? content?.["application/json"].schema ?? {}, document)),
-      ])),
+      ]),
+    ),
     { requiredKeys: parameters.filter((each) => each.in === "path").map(({ name }) => name) },
   );
   const body =

@@ -96,7 +96,10 @@ describe.each(STORES)("changes of waiting jobs on %s", (_name, store) => {
     const { id } = await hf.enqueue(mail, { to: "ada", secret: "hush" }, HOUR);
     await operator.jobs.update({ id, priority: 3, input: { to: "bob", secret: "new" } });
     await operator.jobs.promote({ id });
-    await ended(operator, await operator.jobs.updateMany({ ids: [id], priority: 4, input: { to: "c", secret: "newer" } }));
+    await ended(
+      operator,
+      await operator.jobs.updateMany({ ids: [id], priority: 4, input: { to: "c", secret: "newer" } }),
+    );
     await ended(operator, await operator.jobs.promoteMany({ filter: { type: ["mail"] } }));
     await operator.queues.pauseAll();
     await operator.queues.resumeAll();

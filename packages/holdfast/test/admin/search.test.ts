@@ -95,7 +95,11 @@ describe.each(STORES)("search on %s", (_name, store) => {
     const { hf, as } = await adminScene(store(), {}, REDACT);
     const [operator, admin] = [await as("operator"), await as("admin")];
     const ids = await orders(hf, 3);
-    const secrets = [{ path: "card.number", equals: "4242-1" }, { text: "4242-1" }, { equals: { card: { number: "4242-1" } } }];
+    const secrets = [
+      { path: "card.number", equals: "4242-1" },
+      { text: "4242-1" },
+      { equals: { card: { number: "4242-1" } } },
+    ];
     for (const input of secrets) {
       expect(await found(operator, { input })).toEqual([]);
       expect(await operator.jobs.count({ input })).toEqual({ count: 0, exact: true });

@@ -274,7 +274,9 @@ describe("types from definition to result", () => {
         expectTypeOf(context.job.user).toEqualTypeOf<string | null>();
         expectTypeOf(context.idempotencyKey).toEqualTypeOf<string>();
         expectTypeOf(context.log).parameters.toEqualTypeOf<[line: string]>();
-        expectTypeOf(context.progress).parameters.toEqualTypeOf<[fraction: number, note?: string | object | undefined]>();
+        expectTypeOf(context.progress).parameters.toEqualTypeOf<
+          [fraction: number, note?: string | object | undefined]
+        >();
       },
     });
     job({ type: "none", run: ({ input }) => expectTypeOf(input).toEqualTypeOf<Record<string, never>>() });

@@ -18,7 +18,10 @@ const PARENT = newId(2);
 // Jobs up to this one have their own purge time.
 const OWN_TIMES = 200_000;
 const idOf = (seq: number): string =>
-  seq.toString(16).padStart(32, "0").replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+  seq
+    .toString(16)
+    .padStart(32, "0")
+    .replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
 
 interface Statement {
   text: string;
@@ -233,7 +236,9 @@ describe("with a million finished and a million live jobs, an index serves", () 
     for (const order of ["newest", "oldest"] as const) {
       const page = { limit: 50, cursor: null, order };
       expect(await listing({ parent: PARENT }, page)).toEqual(both(["archive_parent", "live_parent"]));
-      expect(await listing({ parent: PARENT, states: ["dead"] }, page)).toEqual(both(["archive_parent", "live_parent"]));
+      expect(await listing({ parent: PARENT, states: ["dead"] }, page)).toEqual(
+        both(["archive_parent", "live_parent"]),
+      );
     }
   });
 

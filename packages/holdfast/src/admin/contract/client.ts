@@ -1,7 +1,16 @@
 import type { Calls, ErrorResult, SummaryResult } from "./api-types.js";
 import { InvalidOptionError } from "../../errors.js";
 import { namesUser } from "../../access/secret.js";
-import { BASE, HOLDFAST_HEADER, hasQuery, pathParameters, ROUTE_NAMES, ROUTES, SUMMARY_PATH, type RouteName } from "./routes.js";
+import {
+  BASE,
+  HOLDFAST_HEADER,
+  hasQuery,
+  pathParameters,
+  ROUTE_NAMES,
+  ROUTES,
+  SUMMARY_PATH,
+  type RouteName,
+} from "./routes.js";
 
 export interface AdminClientOptions {
   /**

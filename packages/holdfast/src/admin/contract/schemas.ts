@@ -419,7 +419,10 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
 };
 
 export const SUMMARY: z.ZodType<SummaryResult> = z.object({
-  stats: z.intersection(z.record(state, z.int()), z.object({ oldestDueMs: z.number().nullable(), paused: z.boolean() })),
+  stats: z.intersection(
+    z.record(state, z.int()),
+    z.object({ oldestDueMs: z.number().nullable(), paused: z.boolean() }),
+  ),
   recentFailures: z.array(summary),
 });
 

@@ -38,12 +38,7 @@ export async function filledPage(
     filled.jobs.push(...jobs.map((job) => readJob(job, { hasHistory: false })));
     filled.cursor = cursor;
     filled.examined += examined;
-  } while (
-    filled.cursor !== null &&
-    filled.jobs.length < limit &&
-    filter.input === null &&
-    performance.now() < until
-  );
+  } while (filled.cursor !== null && filled.jobs.length < limit && filter.input === null && performance.now() < until);
   return filled;
 }
 

@@ -1,19 +1,24 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { AdminClient } from "../../../admin/contract/client.js";
 import type { JobConditions, OperationResult } from "../../../admin/contract/api-types.js";
-import { command, YES, type Argument, type Command, type Context } from "../../parse/command.js";
+import { command, YES, type Command, type Context } from "../../parse/command.js";
 import { UsageError, CommandError } from "../../errors.js";
 import type { Output } from "../../ui/output.js";
 import { CONNECTION_FLAGS, withAdmin } from "../../store/admin-connection.js";
 import { countOf, jobs as jobsText } from "../../ui/format.js";
 import { conditionsOf, FILTER, type GivenFilter } from "./filter.js";
 
-export const IDS = {
+export const IDS: {
+  readonly kind: "text";
+  readonly repeated: true;
+  readonly optional: true;
+  readonly description: string;
+} = {
   kind: "text",
   repeated: true,
   optional: true,
   description: "Job ids. Without ids, flags select the jobs.",
-} as const satisfies Argument;
+};
 
 /** The jobs that a command changes. */
 export type Target = { ids: readonly string[] } | { filter: JobConditions };
@@ -135,4 +140,3 @@ function unlessAborted(signal: AbortSignal): (error: unknown) => null {
     return null;
   };
 }
-

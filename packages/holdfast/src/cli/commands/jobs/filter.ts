@@ -1,12 +1,42 @@
 import { LIMITS } from "../../../defaults.js";
 import type { JobConditions } from "../../../admin/contract/api-types.js";
 import { STATE_NAMES, type State } from "../../../job/state.js";
-import type { Flag } from "../../parse/command.js";
 import { UsageError } from "../../errors.js";
 import { readTime } from "../../parse/instant.js";
 
+interface TextFlag {
+  readonly kind: "text";
+  readonly form?: "past";
+  readonly placeholder?: string;
+  readonly description: string;
+}
+interface TextsFlag extends TextFlag {
+  readonly repeated: true;
+}
+
+type FilterFlags = {
+  readonly state: {
+    readonly kind: "choice";
+    readonly choices: readonly State[];
+    readonly repeated: true;
+    readonly description: string;
+  };
+  readonly priority: {
+    readonly kind: "count";
+    readonly min: number;
+    readonly max: number;
+    readonly description: string;
+  };
+} & Readonly<Record<"type" | "queue", TextsFlag>> &
+  Readonly<
+    Record<
+      "user" | "tag" | "key" | "schedule" | "parent" | "input-path" | "equals" | "input-text" | "after" | "before",
+      TextFlag
+    >
+  >;
+
 /** The flags that select jobs. */
-export const FILTER = {
+export const FILTER: FilterFlags = {
   state: { kind: "choice", choices: STATE_NAMES, repeated: true, description: "Only jobs in this state." },
   type: { kind: "text", repeated: true, description: "Only jobs of this type." },
   queue: { kind: "text", repeated: true, description: "Only jobs in this queue." },
@@ -43,12 +73,12 @@ export const FILTER = {
     description: "Only jobs created after this time: an ISO time or an age, e.g. 2h.",
   },
   before: { kind: "text", form: "past", placeholder: "time", description: "Only jobs created before this time." },
-} as const satisfies Record<string, Flag>;
+};
 
 /** For commands that take no ids as arguments. */
-export const ID_FLAG = {
+export const ID_FLAG: { readonly id: TextsFlag } = {
   id: { kind: "text", repeated: true, description: "Only the job with this id." },
-} as const satisfies Record<string, Flag>;
+};
 
 /** The values of {@link FILTER}, and of {@link ID_FLAG} if the command has it. */
 export interface GivenFilter {

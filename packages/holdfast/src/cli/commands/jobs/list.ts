@@ -103,9 +103,7 @@ export const count: Command = command({
     const atMost = flags["at-most"];
     return withAdmin(context, flags, async (client) => {
       const found = await client.jobs.count({ ...conditions, ...(atMost !== undefined && { atMost }) });
-      context.output.result(found, (writer) =>
-        writer.line(`${found.exact ? "" : "at least "}${countOf(found.count)}`),
-      );
+      context.output.result(found, (writer) => writer.line(`${found.exact ? "" : "at least "}${countOf(found.count)}`));
     });
   },
 });

@@ -1,14 +1,14 @@
 import type { AdminClient } from "../../../admin/contract/client.js";
 import type { CountResult, JobDetail } from "../../../admin/contract/api-types.js";
 import type { AttemptError } from "../../../job/job.js";
-import { command, type Argument, type Command } from "../../parse/command.js";
+import { command, type Command } from "../../parse/command.js";
 import { CONNECTION_FLAGS, withAdmin } from "../../store/admin-connection.js";
 import { connectionFlags } from "../../store/open.js";
 import { agoOf, attemptOf, clockOf, countOf, errorOf, lengthOf, stateOf } from "../../ui/format.js";
 import type { TextWriter } from "../../ui/output.js";
 import { paint } from "../../ui/style.js";
 
-export const ID = { kind: "text", description: "Job id." } as const satisfies Argument;
+export const ID: { readonly kind: "text"; readonly description: string } = { kind: "text", description: "Job id." };
 
 const MAX_CHILDREN = 1_000;
 
@@ -52,9 +52,7 @@ function showJob(writer: TextWriter, job: JobDetail, children: string | null): v
       : [["schedule", `${job.schedule.name}, slot ${clockOf(job.schedule.slot)}`] as const]),
     ...(job.parent === null ? [] : [["parent", job.parent] as const]),
     ...(children === null ? [] : [["children", children] as const]),
-    ...(job.timeoutMs === null
-      ? []
-      : [["timeout", job.timeoutMs === 0 ? "none" : lengthOf(job.timeoutMs)] as const]),
+    ...(job.timeoutMs === null ? [] : [["timeout", job.timeoutMs === 0 ? "none" : lengthOf(job.timeoutMs)] as const]),
     ...(job.worker === null ? [] : [["worker", job.worker] as const]),
     ...(job.trace?.["traceparent"] === undefined ? [] : [["trace", job.trace["traceparent"]] as const]),
     ...(job.progress === null ? [] : [["progress", progressOf(job.progress)] as const]),
@@ -98,4 +96,3 @@ function errorLines({ stack, message, data, cause }: AttemptError): string[] {
     ...(cause === null ? [] : errorLines(cause).map((line, index) => (index === 0 ? `caused by: ${line}` : line))),
   ];
 }
-

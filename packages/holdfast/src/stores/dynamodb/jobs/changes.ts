@@ -317,8 +317,7 @@ function updateChange(job: JobItem, update: JobUpdate, inputKey: string | null, 
   }
   if (tags !== undefined) change.set({ tags: tagsAttribute(tags) });
   if (maxAttempts !== undefined) change.set({ max_attempts: maxAttempts });
-  if (expiresAt !== undefined)
-    change.set({ expires_at: expiresAt, ...expiryFields(job.id, expiresAt, job.shard) });
+  if (expiresAt !== undefined) change.set({ expires_at: expiresAt, ...expiryFields(job.id, expiresAt, job.shard) });
   if (due !== undefined) {
     const dueAt = (due.runAt ?? now) + due.delayMs;
     change.set({ run_at: dueAt, due_at: dueAt, due: dueKey(dueAt, job.listed) });

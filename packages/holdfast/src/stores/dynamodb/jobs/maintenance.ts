@@ -1,4 +1,12 @@
-import { attemptsUsed, EXPIRED_ERROR, isFinished, isLeased, isWaiting, type FinishedState, type State } from "../../../job/state.js";
+import {
+  attemptsUsed,
+  EXPIRED_ERROR,
+  isFinished,
+  isLeased,
+  isWaiting,
+  type FinishedState,
+  type State,
+} from "../../../job/state.js";
 import type { ReapedJob, PurgeRequest } from "../../../store.js";
 import { numberOf, stringOf, type Item } from "../connection/attributes.js";
 import { Change } from "../connection/expressions.js";
@@ -118,7 +126,8 @@ export class Maintenance {
   async #reap(job: JobItem, now: number): Promise<ReapedJob | null> {
     if (!isLeased(job.state) || job.dueAt === null || job.dueAt + this.#marginMs > now) return null;
     const used = attemptsUsed(job);
-    const to: FinishedState | "pending" = job.cancelAt !== null ? "cancelled" : used >= job.maxAttempts ? "dead" : "pending";
+    const to: FinishedState | "pending" =
+      job.cancelAt !== null ? "cancelled" : used >= job.maxAttempts ? "dead" : "pending";
     const change = new Change().set({ state: to, attempt: used, losses: job.losses + 1, updated_at: now });
     if (to === "pending") makeWaiting(change, job, now);
     else {

@@ -52,7 +52,10 @@ const functionsOf = (width: Width): Record<"plain" | "keyed" | "replace", Insert
 });
 
 /** The signatures of the functions. */
-export function insertSignatures({ schema: s }: SchemaSettings, widths: readonly Width[] = ["narrow", "wide"]): string[] {
+export function insertSignatures(
+  { schema: s }: SchemaSettings,
+  widths: readonly Width[] = ["narrow", "wide"],
+): string[] {
   return widths
     .flatMap((width) => Object.values(functionsOf(width)))
     .map(({ name, parameters }) => `${s}.${name}(${parameters.join(", ")})`);
@@ -125,9 +128,7 @@ function insertFunctionsOf({ schema: s, userType }: SchemaSettings, width: Width
   END IF;`;
   /** A statement of the store with these parameters as its values; the first value is the time. */
   const bind = (text: string, more: readonly string[] = []): string => {
-    const values = ["NULL", ...batch, ...more].map((value) =>
-      value === BYTES ? "the_bytes" : value,
-    );
+    const values = ["NULL", ...batch, ...more].map((value) => (value === BYTES ? "the_bytes" : value));
     return text.replaceAll(/\$(\d+)/g, (_, number: string) => values[Number(number) - 1] as string);
   };
   return `${head(functions.plain, "text")}
