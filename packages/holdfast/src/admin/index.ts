@@ -6,10 +6,13 @@ export type { AdminClient, AdminClientOptions } from "./contract/client.js";
 export type {
   AuditResult,
   Calls,
+  CountResult,
   Enqueued,
   ErrorResult,
+  JobChanges,
   JobConditions,
   JobDetail,
+  JobListResult,
   JobQuery,
   JobSummary,
   ManyJobs,

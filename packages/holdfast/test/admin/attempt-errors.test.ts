@@ -46,7 +46,7 @@ describe("error data stored without redaction", () => {
     const { as } = await adminScene(address, {}, { redact: ["error.data.card"] });
     const { attempts } = await (await as("viewer")).jobs.get({ id });
     expect(JSON.stringify(attempts)).not.toContain("4242");
-    expect(attempts[0]?.error.cause?.data).toEqual({ card: "[redacted]", reason: "limit" });
+    expect(attempts[0]?.error?.cause?.data).toEqual({ card: "[redacted]", reason: "limit" });
   });
 });
 

@@ -12,7 +12,7 @@ const WAYS = ["token", "cookie"] as const;
 const COOKIE = "holdfast_session";
 const FORGED = `${"0".repeat(16)}.1999999999999.${"A".repeat(43)}`;
 /** Repeated here on purpose: a change of permissions in the route list must fail this test. */
-const FOR_USERS = ["jobs.list", "jobs.get", "jobs.retry", "jobs.cancel", "session.get"];
+const FOR_USERS = ["jobs.list", "jobs.count", "jobs.get", "jobs.retry", "jobs.cancel", "session.get"];
 const FOR_ALL = ["session.start", "session.end"];
 const FOR_ADMINS = [
   "jobs.remove",

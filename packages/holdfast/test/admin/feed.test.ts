@@ -25,12 +25,13 @@ function scene(streamsPerCaller = 200) {
         completedPerSecond: 0,
       };
     },
+    isPaused: async () => false,
     async list() {
       calls.lists++;
       return { jobs: [], cursor: null };
     },
   } as unknown as Holdfast;
-  const feed = new Feed(hf, { streamsPerCaller });
+  const feed = new Feed(hf, { streamsPerCaller, redact: (value) => value });
   return { feed, emitter, calls };
 }
 

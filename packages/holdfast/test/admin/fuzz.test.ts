@@ -10,9 +10,16 @@ interface Document {
 }
 interface Operation {
   operationId: string;
-  parameters?: { name: string; in: "path" | "query"; required: boolean; schema: Schema }[];
+  parameters?: Parameter[];
   requestBody?: { content: { "application/json": { schema: Schema } } };
   responses: Record<string, { content?: Record<string, unknown> }>;
+}
+interface Parameter {
+  name: string;
+  in: "path" | "query";
+  required: boolean;
+  schema?: Schema;
+  content?: { "application/json": { schema: Schema } };
 }
 interface Schema {
   $ref?: string;
@@ -118,7 +125,12 @@ function calls(path: string, method: string, operation: Operation, document: Doc
   const text = (value: unknown): string =>
     typeof value === "string" ? value.toWellFormed() : (JSON.stringify(value) ?? "");
   const given = fc.record(
-    Object.fromEntries(parameters.map(({ name, schema }) => [name, mostly(matching(schema, document))])),
+    Object.fromEntries(
+      parameters.map(({ name, schema, content }) => [
+        name,
+        mostly(matching(schema ?? content?.["application/json"].schema ?? {}, document)),
+      ]),
+    ),
     { requiredKeys: parameters.filter((each) => each.in === "path").map(({ name }) => name) },
   );
   const body =
@@ -297,6 +309,19 @@ describe("hostile requests", () => {
     "/api/admin/jobs?unknown=1",
     "/api/admin/jobs?state=dead,nope",
     "/api/admin/jobs?createdAfter=yesterday",
+    "/api/admin/jobs?id=nope",
+    "/api/admin/jobs?parent=nope",
+    "/api/admin/jobs?priority=101",
+    "/api/admin/jobs?order=random",
+    "/api/admin/jobs?input=text",
+    "/api/admin/jobs?input={}",
+    "/api/admin/jobs?input=[]",
+    '/api/admin/jobs?input={"text":"a","equals":1}',
+    '/api/admin/jobs?input={"path":"a..b","text":"a"}',
+    `/api/admin/jobs?input=${"[".repeat(5_000)}`,
+    '/api/admin/jobs?input={"text":"a"}&offset=1',
+    "/api/admin/jobs/count?atMost=0",
+    "/api/admin/jobs/count?limit=1",
   ])("cause no internal error: %s", async (path) => {
     const scene = await adminScene("sqlite::memory:");
     const token = await scene.token("admin");

@@ -1,38 +1,12 @@
 import { InvalidOptionError, StoreUnavailableError } from "holdfast";
-import { adminClient, AdminError, type AdminClient, type OperationResult } from "holdfast/admin";
+import { adminClient, type AdminClient } from "holdfast/admin";
 import { job } from "holdfast";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { engineOf } from "#src/engine/client/holdfast.js";
-import { SCHEMAS } from "#src/admin/contract/schemas.js";
-import type { RouteName } from "#src/admin/contract/routes.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { deferred } from "../engine/scene.js";
+import { checked, ended, errorOf } from "./results.js";
 import { adminScene, mail, never, STORES } from "./scene.js";
-
-/** The error of a call. */
-async function errorOf(call: Promise<unknown>): Promise<AdminError> {
-  const error = await call.then(
-    () => null,
-    (thrown: unknown) => thrown,
-  );
-  expect(error).toBeInstanceOf(AdminError);
-  return error as AdminError;
-}
-
-/** Checks a result against the schema in the OpenAPI document. */
-function checked<Result>(name: RouteName, result: Result): Result {
-  expect(SCHEMAS[name].result.safeParse(result).error).toBeUndefined();
-  return result;
-}
-
-async function ended(client: AdminClient, { id }: OperationResult): Promise<OperationResult> {
-  let operation = await client.operations.get({ id });
-  await until("the operation to end", async () => {
-    operation = await client.operations.get({ id });
-    return operation.state !== "running";
-  });
-  return checked("operations.get", operation);
-}
 
 describe.each(STORES)("the admin API on %s", (_name, store) => {
   it("C-17 lists jobs by filter, page and offset", async () => {
@@ -67,7 +41,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     expect([...first.jobs, ...second.jobs].map(({ id }) => id)).toEqual(newest.slice(0, 6));
     const later = await client.jobs.list({ type: ["mail"], limit: 2, offset: 4 });
     expect(later.jobs.map(({ id }) => id)).toEqual(newest.slice(4, 6));
-    expect(await client.jobs.list({ type: ["mail"], offset: 7 })).toEqual({ jobs: [], cursor: null });
+    expect(await client.jobs.list({ type: ["mail"], offset: 7 })).toEqual({ jobs: [], cursor: null, examined: 0 });
   });
 
   it("skips to an offset without reading the jobs", async () => {
@@ -112,7 +86,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     delete asked.skip;
     const later = await client.jobs.list({ limit: 2, offset: 4 });
     expect(later.jobs.map(({ id }) => id)).toEqual(newest.slice(4, 6));
-    expect(await client.jobs.list({ offset: 7 })).toEqual({ jobs: [], cursor: null });
+    expect(await client.jobs.list({ offset: 7 })).toEqual({ jobs: [], cursor: null, examined: 0 });
     expect((await client.summary()).stats.pending).toBe(7);
   });
 
@@ -165,7 +139,16 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
       state: "dead",
       input: { to: "invalid" },
       error: { message: "no such address" },
-      attempts: [{ attempt: 1, error: { message: "no such address", stack: expect.stringContaining("Error") } }],
+      attempts: [
+        {
+          attempt: 1,
+          fence: 1,
+          end: "failed",
+          error: { message: "no such address", stack: expect.stringContaining("Error") },
+        },
+      ],
+      parent: null,
+      timeoutMs: null,
       log: [{ line: "to invalid" }],
       progress: { fraction: 0.5, note: "half", data: null },
     });

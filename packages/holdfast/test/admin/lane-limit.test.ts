@@ -10,7 +10,7 @@ describe.each(STORES)("the lane limit on %s", (_name, store) => {
     const client = await as("operator");
     const full = { status: 409, code: "TOO_MANY_LANES" };
     for (const queue of ["a", "b", "c"]) await client.jobs.enqueue({ type: "never", queue });
-    await client.jobs.enqueue({ type: "never", queue: "a", priority: 5 });
+    const { id } = await client.jobs.enqueue({ type: "never", queue: "a", priority: 5 });
     // Concurrently, on every route that can create lanes.
     const calls = [
       () => client.jobs.enqueue({ type: "never", queue: "d" }),
@@ -18,6 +18,10 @@ describe.each(STORES)("the lane limit on %s", (_name, store) => {
       () => client.jobs.enqueue({ type: "never", queue: "a", priority: 6 }),
       () => client.schedules.create({ name: "s", job: "never", every: "1h", queue: "e" }),
       () => client.queues.pause({ queue: "f" }),
+      () => client.jobs.update({ id, queue: "g" }),
+      () => client.jobs.update({ id, priority: 6 }),
+      () => client.jobs.updateMany({ ids: [id], queue: "g" }),
+      () => client.jobs.updateMany({ filter: { queue: ["a"] }, priority: 6 }),
       ...Array.from({ length: 20 }, (_, nth) => () => client.jobs.enqueue({ type: "never", queue: `random ${nth}` })),
     ];
     for (const result of await Promise.allSettled(calls.map((call) => call()))) {
@@ -29,6 +33,7 @@ describe.each(STORES)("the lane limit on %s", (_name, store) => {
     await client.jobs.enqueue({ type: "never", queue: "c" });
     await client.jobs.enqueue({ type: "never" });
     await client.queues.pause({ queue: "b" });
+    await client.jobs.update({ id, queue: "b", priority: 0 });
     await client.schedules.create({ name: "s", job: "never", every: "1h", queue: "a" });
     await expect(client.schedules.update({ name: "s", queue: "g" })).rejects.toMatchObject(full);
     await expect(client.schedules.update({ name: "s", priority: 7 })).rejects.toMatchObject(full);

@@ -25,6 +25,12 @@ const WAYS: Record<string, (hf: Holdfast, client: AdminClient, edit: (shown: Inp
     const again = await client.jobs.rerun({ id, input: edit(input as Input) });
     return (await hf.get(again.id))?.input;
   },
+  "jobs.update": async (hf, client, edit) => {
+    const { id } = await hf.enqueueNamed("pay", STORED, { delay: "1h" });
+    const { input } = await client.jobs.get({ id });
+    await client.jobs.update({ id, input: edit(input as Input) });
+    return (await hf.get(id))?.input;
+  },
   "schedules.update": async (hf, client, edit) => {
     await hf.schedules.create("pay", { job: "pay", input: STORED, every: "1h" });
     const { input } = await client.schedules.get({ name: "pay" });
@@ -96,6 +102,7 @@ describe.each(STORES)("redacted values on %s", (_name, store) => {
     for (const call of [
       client.jobs.enqueue({ type: "pay", input: { password: MARK } }),
       client.schedules.create({ name: "pay", job: "pay", input: { password: MARK }, every: "1h" }),
+      client.jobs.updateMany({ filter: { state: ["pending"] }, input: { password: MARK } }),
     ]) {
       expect(await errorOf(call)).toMatchObject({ status: 400, issues: [{ path: "input.password" }] });
     }

@@ -89,6 +89,10 @@ const CREATORS = ["dev", "worker", "serve", "process", "enqueue", "schedules cre
 const ARGUMENTS: Readonly<Record<string, readonly string[]>> = {
   "jobs purge": ["--state", "dead", "--before", "1h", "--yes"],
   "jobs purge-completed": ["--before", "1h", "--yes"],
+  "jobs update": ["01a1e34e-6d36-7000-b10f-84e97ddde2d2", "--set-priority", "1"],
+  "jobs promote": ["01a1e34e-6d36-7000-b10f-84e97ddde2d2"],
+  "queues pause": ["--all"],
+  "queues resume": ["--all"],
   "jobs retry": ["01a1e34e-6d36-7000-b10f-84e97ddde2d2"],
   "jobs cancel": ["01a1e34e-6d36-7000-b10f-84e97ddde2d2"],
   "jobs delete": ["01a1e34e-6d36-7000-b10f-84e97ddde2d2", "--yes"],

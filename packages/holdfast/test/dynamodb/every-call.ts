@@ -65,6 +65,8 @@ async function jobs(store: Store): Promise<void> {
   await store.list({}, { limit: 10, cursor: null });
   await store.list({ user: "ada" }, { limit: 10, cursor: null });
   await store.list({ states: ["pending"] }, { limit: 10, cursor: null });
+  await store.list({ parent: job.id }, { limit: 10, cursor: null, order: "oldest" });
+  await store.list({ ids: [job.id] }, { limit: 10, cursor: null });
   await store.heartbeat(workerRecord());
   await store.workers();
   await store.deregister("w1");
@@ -80,13 +82,19 @@ async function keys(store: Store): Promise<void> {
   await finish(store, await claimOne(store));
   // Its holder has finished, so the key is taken over.
   const taken = await add(store, { unique: key("once") });
+  expect(await store.keyHolder("once")).toEqual({ job: taken, exists: true });
   expect(await store.remove([taken])).toEqual(["removed"]);
+  await add(store, { unique: key("ever", { scope: "forever" }) });
+  await finish(store, await claimOne(store), "completed", { keep: false });
+  expect(await store.freeKey("ever")).toBe("freed");
 }
 
 async function changes(store: Store): Promise<void> {
   const waiting = await add(store, { delayMs: 60_000, unique: key("kept") });
   expect(await store.cancel([waiting])).toEqual(["cancelled"]);
   expect(await store.retry([waiting])).toEqual(["retried"]);
+  expect(await store.update([{ id: waiting, input: LARGE, priority: 5 }])).toEqual([{ status: "updated" }]);
+  expect(await store.update([{ id: waiting, input: "1" }])).toEqual([{ status: "updated" }]);
   await claim(store);
   expect(await store.cancel([waiting])).toEqual(["requested"]);
   await store.pause("later");
@@ -103,6 +111,8 @@ async function maintenance(store: Store): Promise<void> {
   expect(await store.expireOverdue(10)).toHaveLength(1);
   await jobIn(store, "dead", { unique: key("dead"), input: LARGE });
   expect(await store.purge({ state: "dead", before: null, keep: 0, limit: 10 })).toBeGreaterThan(0);
+  await jobIn(store, "dead", { settings: { keepMs: { dead: 0 } } });
+  expect(await store.purgeDue(10)).toBe(1);
   await store.tryAcquireDuty("tryAcquireDuty", 1_000);
   await store.maintain();
 }

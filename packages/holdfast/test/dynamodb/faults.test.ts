@@ -176,6 +176,16 @@ it("does not try own jobs again on lagging indexes", TIMED, async () => {
   expect(meter.lost).toBe(0);
 });
 
+it("does not claim a moved job from its old queue on lagging indexes", TIMED, async () => {
+  const { store, proxy } = await openScene(server, { shards: 1 });
+  proxy.lag(0);
+  const id = await add(store, { queue: "old" });
+  proxy.lag(3_600 * SECOND);
+  expect(await store.update([{ id, queue: "new" }])).toEqual([{ status: "updated" }]);
+  expect(await claim(store, { queues: ["old"] })).toEqual([]);
+  expect(await recordOf(store, id)).toMatchObject({ state: "pending", fence: 0 });
+});
+
 it("releases jobs whose inputs cannot be read", async () => {
   const clock = fakeClock();
   const { store, proxy } = await openScene(server, { clock, shards: 1 });

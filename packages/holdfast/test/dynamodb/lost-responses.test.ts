@@ -302,6 +302,42 @@ describe("a change whose response is lost", () => {
     expect(await claim(store)).toEqual([]);
   });
 
+  it("update: changes the job and its input once", async () => {
+    const { store, proxy, table } = await openScene(server);
+    const id = await add(store, { input: LARGE });
+    const lost = proxy.loseNextResponse(to("UpdateItem", "#changed"));
+    const input = JSON.stringify("y".repeat(2_000));
+    const due = { runAt: null, delayMs: 60_000 };
+    expect(await store.update([{ id, input, due, priority: 5 }])).toEqual([{ status: "updated" }]);
+    await lost;
+    expect(await recordOf(store, id)).toMatchObject({ input, priority: 5 });
+    expect(await itemsOf(table, `job#${id}`)).toBe(2);
+  });
+
+  it("update: recognizes its write even if the job was claimed meanwhile", async () => {
+    const { store, proxy, direct } = await openScene(server);
+    const id = await add(store);
+    const lost = proxy.loseNextResponse(to("UpdateItem", "#changed"));
+    const updating = store.update([{ id, input: LARGE, tags: ["new"] }]);
+    await lost;
+    const delayed = proxy.refuse("throttled", 1, to("UpdateItem"));
+    const other = direct();
+    await until("another to have claimed it", async () => (await claim(other)).length === 1);
+    delayed.end();
+    expect(await updating).toEqual([{ status: "updated" }]);
+    expect(await recordOf(store, id)).toMatchObject({ input: LARGE, tags: ["new"], state: "claimed" });
+  });
+
+  it("freeKey: frees the key", async () => {
+    const { store, proxy } = await openScene(server);
+    await add(store, { unique: key("k", { scope: "forever" }) });
+    await finish(store, await claimOne(store), "completed", { keep: false });
+    const lost = proxy.loseNextResponse(to("DeleteItem", "key#k"));
+    expect(await store.freeKey("k")).toBe("freed");
+    await lost;
+    expect(await store.keyHolder("k")).toBeNull();
+  });
+
   it("remove: deletes the job with its input and key", async () => {
     const { store, proxy, table } = await openScene(server);
     const id = await add(store, { input: LARGE, unique: key("k", { scope: "forever" }) });

@@ -25,6 +25,8 @@ import { readTerraform } from "./terraform.js";
 
 const server = dynamoServer();
 
+const PARENT = "018f4d2e-7b3a-7c11-8a55-00000000000a";
+
 const open = (shards?: number): Opened => openUnmigrated(server, shards);
 
 interface Properties extends CreateTableCommandInput {
@@ -206,6 +208,27 @@ describe("migrate", () => {
       code: "STORE_UNREADABLE",
       message: expect.stringMatching(/^the index live of table .* has a different definition/) as string,
     });
+  });
+
+  it("works without the index of children if it may not create it", async () => {
+    const opened = open();
+    const { store, client, table } = opened;
+    const { TimeToLiveSpecification: _ttl, ...made } = propertiesIn(store.cloudFormation());
+    const indexes = made.GlobalSecondaryIndexes?.filter((index) => index.IndexName !== "children");
+    const definitions = made.AttributeDefinitions?.filter(({ AttributeName }) => AttributeName !== "parent");
+    const earlier = { ...made, AttributeDefinitions: definitions, GlobalSecondaryIndexes: indexes };
+    await client.send(new CreateTableCommand({ ...earlier, TableName: table }));
+    const steps = [{ title: "the index children", createsTables: false }];
+    expect(await store.pendingMigrations?.()).toEqual(expect.arrayContaining(steps));
+    client.middlewareStack.add((next, { commandName }) => (args) => {
+      if (commandName !== "UpdateTableCommand") return next(args);
+      throw Object.assign(new Error("not authorized"), { name: "AccessDeniedException" });
+    });
+    await store.migrate();
+    const [parent, id] = [await add(store), await add(store, { parent: PARENT })];
+    const page = await store.list({ parent: PARENT }, { limit: 10, cursor: null });
+    expect(page.jobs.map((job) => job.id)).toEqual([id]);
+    expect(await recordOf(store, parent)).toMatchObject({ parent: null });
   });
 
   it("rejects a table of a newer version unchanged", async () => {

@@ -1,6 +1,7 @@
 import { holdfast, job, type Holdfast, type JobType } from "holdfast";
 import { dynamodb, type DynamoOptions, type DynamoStore } from "holdfast/dynamodb";
 import { fakeClock } from "holdfast/testing";
+import type { ClaimedJob } from "#src/store.js";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import {
@@ -189,6 +190,54 @@ describe("write units of each step", () => {
     });
   });
 
+  it("of a parent: 1 more", async () => {
+    const { meter, open } = await metered();
+    const store = open();
+    await add(store);
+    await claimOne(store);
+    const enqueue = await writesOf(meter, () => add(store, { parent: "018f4d2e-7b3a-7c11-8a55-00000000000a" }));
+    const claimed = await writesOf(meter, () => claimOne(store));
+    expect({ enqueue, claimed }).toEqual({
+      enqueue: { table: 1, live: 1, listed: 1, children: 1 },
+      claimed: { table: 1, live: 1 },
+    });
+  });
+
+  it("of an own purge time: none, or the purge", async () => {
+    const clock = fakeClock();
+    const { meter, open } = await metered({ clock });
+    const store = open();
+    const settings = { keepMs: { completed: 10 * SECOND, dead: 10 * SECOND } };
+    await add(store, { settings });
+    const completed = await claimOne(store);
+    const complete = await writesOf(meter, () => finish(store, completed, "completed", KEPT));
+    await addAll(store, [newJob({ settings }), newJob({ settings })]);
+    const [first, second] = await claim(store);
+    // The first one notes in the shared config that there are such jobs.
+    await finish(store, first as ClaimedJob, "dead");
+    const end = await writesOf(meter, () => finish(store, second as ClaimedJob, "dead"));
+    await clock.advance(10 * SECOND);
+    expect(await store.get(completed.id)).toBeNull();
+    const purge = await writesOf(meter, () => store.purgeDue(1));
+    expect({ complete, end, purge }).toEqual({
+      complete: { table: 1, live: 1, counts: 2 },
+      end: { table: 1, live: 2, listed: 2, counts: 1 },
+      purge: { table: 1, live: 1, listed: 1 },
+    });
+  });
+
+  it("of an update: those of what it changes", async () => {
+    const { meter, open } = await metered({ clock: fakeClock() });
+    const store = open();
+    const id = await add(store);
+    const update = (change: object): Promise<Record<string, number>> =>
+      writesOf(meter, () => store.update([{ id, ...change }]));
+    await update({ priority: 3 });
+    expect(await update({ tags: ["red"] })).toEqual({ table: 1 });
+    expect(await update({ due: { runAt: null, delayMs: SECOND } })).toEqual({ table: 1, live: 2 });
+    expect(await update({ priority: 0 })).toEqual({ table: 1, live: 2 });
+  });
+
   it("charges a large input once", async () => {
     const { meter, open } = await metered({ clock: fakeClock() });
     const store = open();
@@ -243,6 +292,43 @@ describe("read units", () => {
     expect(meter.reads).toBeLessThanOrEqual(1 + 8 / 2);
     expect(Object.fromEntries(meter.requests)).toEqual({ GetItem: 1, Query: 8 });
     expect(meter.jobUnits).toBe(0);
+  });
+
+  it("of purgeDue: 1, until a job has its own purge time", async () => {
+    const { meter, open } = await metered();
+    const store = open();
+    await add(store);
+    await finish(store, await claimOne(store), "dead");
+    meter.reset();
+    expect(await store.purgeDue(10)).toBe(0);
+    expect(Object.fromEntries(meter.requests)).toEqual({ GetItem: 1 });
+  });
+
+  it("of purges do not grow with jobs that have their own purge time", async () => {
+    const clock = fakeClock();
+    const { meter, open } = await metered({ clock, shards: 1 });
+    const store = open();
+    await addAll(store, newJobs(120, { settings: { keepMs: { dead: 3_600 * SECOND } } }));
+    for (const job of await claim(store, { limit: 120 })) await finish(store, job, "dead");
+    await add(store);
+    await finish(store, await claimOne(store), "dead");
+    await clock.advance(SECOND);
+    meter.reset();
+    expect(await store.purge({ state: "dead", before: clock.now(), keep: null, limit: 1_000 })).toBe(1);
+    expect(await store.purgeDue(1_000)).toBe(0);
+    expect(meter.reads).toBeLessThan(6);
+  });
+
+  it("of a filtered list end after 500 jobs", async () => {
+    const { meter, open } = await metered({ clock: fakeClock(), shards: 1 });
+    const store = open();
+    await addAll(store, newJobs(700));
+    meter.reset();
+    const page = await store.list({ tag: "none" }, { limit: 10, cursor: null });
+    expect(page.jobs).toEqual([]);
+    expect(page.cursor).not.toBeNull();
+    expect(meter.requests.get("BatchGetItem")).toBeLessThanOrEqual(8);
+    expect(await store.list({ tag: "none" }, { limit: 10, cursor: page.cursor })).toEqual({ jobs: [], cursor: null });
   });
 
   it("D-01 of claims do not grow with future or finished jobs", async () => {

@@ -17,7 +17,7 @@ async function sceneOfWeb(): Promise<{ scene: Scene; web: Login }> {
 
 const nested = (levels: number): string => `(repeat('[', ${levels}) || repeat(']', ${levels}))`;
 
-/** SQL that calls a batch function such as `add_jobs` for one job, with some other values. */
+/** SQL that calls a batch function such as `add_jobs` for one job, with some other values, also `parent` and `settings`. */
 function call(own: Readonly<Record<string, string>>, name = "add_jobs", more = ""): string {
   const values = {
     id: "gen_random_uuid()",
@@ -41,7 +41,7 @@ function call(own: Readonly<Record<string, string>>, name = "add_jobs", more = "
     ...own,
   };
   const types =
-    "uuid text text smallint text text integer integer bigint bigint bigint text text bigint text text bigint text";
+    "uuid text text smallint text text integer integer bigint bigint bigint text text bigint text text bigint text text text";
   const arrays = Object.values(values).map((value, at) => `ARRAY[${value}]::${types.split(" ")[at] ?? ""}[]`);
   return `SELECT * FROM $s.${name}(${arrays.join(", ")}, 1000${more})`;
 }
@@ -81,6 +81,17 @@ describe("a login with the role enqueue", () => {
       { key: "'k'", scope: "'other'" },
       { trace: `repeat('x', ${LIMITS.traceBytes + 1})` },
     ];
+    const settings = [
+      "1",
+      "[]",
+      '{"other":1}',
+      '{"timeoutMs":"1"}',
+      '{"keepMs":3}',
+      '{"keepMs":{"failed":1}}',
+      '{"keepMs":{"dead":-1}}',
+    ];
+    for (const each of settings) refused.push({ parent: "NULL", settings: `'${each}'` });
+    refused.push({ parent: "NULL", settings: `'{"timeoutMs":' || repeat('1', 1001) || '}'` });
     const functions = ["add_jobs", "add_keyed_jobs", "replace_job"] as const;
     for (const own of refused) {
       for (const name of functions) {
@@ -102,8 +113,12 @@ describe("a login with the role enqueue", () => {
         "add_keyed_jobs",
       ),
     );
-    expect(await scene.sql("SELECT 1 FROM $s.live")).toHaveLength(3);
-    expect(await claim(scene.store)).toHaveLength(2);
+    await web.sql(
+      call({ parent: "gen_random_uuid()::text", settings: `'{"timeoutMs":0,"keepMs":{"completed":0,"dead":1000}}'` }),
+    );
+    await web.sql(call({ parent: "NULL", settings: "'{}'" }));
+    expect(await scene.sql("SELECT 1 FROM $s.live")).toHaveLength(5);
+    expect(await claim(scene.store)).toHaveLength(4);
   });
 });
 

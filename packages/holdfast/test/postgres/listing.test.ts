@@ -51,13 +51,13 @@ beforeAll(async () => {
   });
   now = clock.now();
   await store.close();
-  const columns = "seq::float8, type, queue, state, user_id, tags, schedule, created_at::float8";
+  const columns = "seq::float8, id, priority, parent, type, queue, state, user_id, tags, schedule, created_at::float8";
   const { rows } = await client.query<unknown[]>({
     text: `SELECT ${columns} FROM ${schema}.live UNION ALL SELECT ${columns} FROM ${schema}.archive`,
     rowMode: "array",
   });
-  jobs = rows.map(([seq, type, queue, state, user, tags, schedule, createdAt]) => ({
-    ...({ seq, type, queue, state, user, schedule, createdAt } as Omit<Listed, "tags">),
+  jobs = rows.map(([seq, id, priority, parent, type, queue, state, user, tags, schedule, createdAt]) => ({
+    ...({ seq, id, priority, parent, type, queue, state, user, schedule, createdAt } as Omit<Listed, "tags">),
     tags: (tags as string[] | null) ?? [],
   }));
 }, 60_000);

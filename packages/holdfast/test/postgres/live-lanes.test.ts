@@ -1,7 +1,15 @@
 import { postgres } from "holdfast/postgres";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { Store } from "#src/store.js";
-import { claim, claimIds, finish, newJob, newJobs } from "#src/testing/exercise-store/builders.js";
+import {
+  claim,
+  claimIds,
+  failureOf,
+  finish,
+  newJob,
+  newJobs,
+  settleOne,
+} from "#src/testing/exercise-store/builders.js";
 import { explained, pagesOf } from "./explained.js";
 import { openScene, type Scene } from "./scene.js";
 import { postgresServer } from "./server.js";
@@ -74,6 +82,38 @@ describe("claims among many empty queues", () => {
     expect(await claimIds(store)).toEqual([]);
     await store.retry([job.id]);
     expect(await claimIds(store)).toEqual([job.id]);
+  });
+
+  it("find a job that an update moved to an empty lane", async () => {
+    const { store, other } = await manyLanes();
+    const [moved, raised] = [newJob({ queue: "empty 7" }), newJob({ queue: "empty 8" })];
+    await store.insert([moved, raised]);
+    const claimer = other();
+    for (const job of await claim(claimer)) await settleOne(store, failureOf(job, "no", { delayMs: 60_000 }));
+    for (let n = 0; n < 3; n++) expect(await claimIds(claimer)).toEqual([]);
+    const due = { runAt: null, delayMs: 0 };
+    await store.update([{ id: moved.id, queue: "empty 9", due }]);
+    expect(await claimIds(claimer)).toEqual([moved.id]);
+    await store.update([{ id: raised.id, priority: 9, due }]);
+    expect(await claimIds(claimer)).toEqual([raised.id]);
+    expect((await store.stats()).counts).toMatchObject([
+      { queue: "empty 8", state: "claimed", count: 1 },
+      { queue: "empty 9", state: "claimed", count: 1 },
+    ]);
+  });
+
+  it("find nothing while all queues are paused", async () => {
+    const { store, other } = await manyLanes();
+    const job = newJob({ queue: "empty 7" });
+    await store.insert([job]);
+    await store.pause("*");
+    const later = other();
+    for (let n = 0; n < 3; n++) for (const each of [store, later]) expect(await claimIds(each)).toEqual([]);
+    const added = newJob({ queue: "new" });
+    await store.insert([added]);
+    for (const each of [store, later]) expect(await claimIds(each)).toEqual([]);
+    await store.resume("*");
+    expect(await claimIds(later)).toEqual([job.id, added.id]);
   });
 
   it("find the jobs of a resumed queue", async () => {

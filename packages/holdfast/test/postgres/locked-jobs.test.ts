@@ -56,6 +56,31 @@ describe("a locked job is waited for briefly and blocks no others", () => {
     expect(await store.retry(ids)).toEqual(["not-retryable", "retried", "not-retryable"]);
   });
 
+  it("when jobs are updated", async () => {
+    const scene = await openScene(server);
+    const { store } = scene;
+    const ids = await addAll(store, newJobs(3));
+    const updates = ids.map((id) => ({ id, priority: 9, tags: ["t"] }));
+    const release = await lock(scene, "live", ids[1]);
+    await expect(store.update(updates)).rejects.toMatchObject(lockedOut(ids[1]));
+    expect((await store.list({ tag: "t", priority: 9 }, { limit: 9, cursor: null })).jobs).toHaveLength(2);
+    await release();
+    expect(await store.update(updates)).toEqual(ids.map(() => ({ status: "updated" })));
+  });
+
+  it("when a job is updated in a lane that a transaction creates", async () => {
+    const { store, session } = await openScene(server);
+    const ids = await addAll(store, newJobs(3));
+    const { sql } = await session();
+    await sql("BEGIN");
+    await sql("SELECT $s.enqueue('mail', queue => 'new')");
+    const updates = ids.map((id, n) => ({ id, queue: n === 1 ? "new" : "other" }));
+    await expect(store.update(updates)).rejects.toMatchObject(lockedOut(ids[1]));
+    await sql("COMMIT");
+    expect(await store.update(updates)).toEqual(ids.map(() => ({ status: "updated" })));
+    expect(await claim(store, { queues: ["new"] })).toHaveLength(2);
+  });
+
   it.each(["live", "archive"] as const)("when jobs are removed from the table %s", async (table) => {
     const scene = await openScene(server);
     const { store } = scene;

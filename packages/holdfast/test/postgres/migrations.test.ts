@@ -3,9 +3,11 @@ import { postgres } from "holdfast/postgres";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { Db } from "#src/stores/postgres/connection/db.js";
+import { insertSignatures } from "#src/stores/postgres/schema/insert-functions.js";
 import { migrate, undoMigrations, type Patience } from "#src/stores/postgres/schema/migrate.js";
 import { MIGRATIONS } from "#src/stores/postgres/schema/migrations.js";
 import type { Migration, SchemaSettings } from "#src/stores/postgres/schema/schema.js";
+import { newId } from "#src/job/uuid.js";
 import { claimOne, finish, insertAll, key, newJob } from "#src/testing/exercise-store/builders.js";
 import { newRole } from "./roles.js";
 import { addSchedule } from "#src/testing/exercise-store/schedule-builders.js";
@@ -198,6 +200,70 @@ describe("a forgotten open transaction", () => {
   });
 });
 
+/** Two jobs, as versions before 8 stored them. */
+async function addOldJobs(schema: string, { dead, live }: { dead: string; live: string }): Promise<void> {
+  const columns = `id, seq, type, queue, priority, state, input, input_bytes, attempt, max_attempts, losses, releases, fence,
+    run_at, created_at, updated_at`;
+  const values = "'mail', 'default', 0, $2, '{}', 2, 1, 4, 0, 0, 1, 1, 1, 1";
+  await server.query(`INSERT INTO ${schema}.archive (${columns}, finished_at) VALUES ($1, 1, ${values}, 2)`, [
+    dead,
+    "dead",
+  ]);
+  await server.query(`INSERT INTO ${schema}.live (${columns}, due_at) VALUES ($1, 2, ${values}, 1)`, [live, "pending"]);
+  await server.query(
+    `INSERT INTO ${schema}.counts SELECT queue, type, state, 1 FROM ${schema}.live UNION ALL SELECT queue, type, state, 1 FROM ${schema}.archive`,
+  );
+  await server.query(`INSERT INTO ${schema}.lanes VALUES ('default', 0, false, 9e15)`);
+}
+
+describe("migrations 8 and 9", () => {
+  it("keep jobs, dependents of the view and grants on functions", async () => {
+    const { schema, address, settings, db } = scene();
+    const role = await newRole(server, "writer");
+    await migrate(db, settings, { migrations: MIGRATIONS.slice(0, 7) });
+    const [narrow, wide] = (["narrow", "wide"] as const).map((width) => insertSignatures(settings, [width]));
+    // Earlier versions had no functions for parents and settings.
+    await server.query(`DROP FUNCTION ${wide?.join(", ")}; GRANT EXECUTE ON FUNCTION ${narrow?.join(", ")} TO ${role};
+      CREATE VIEW ${schema}.mine AS SELECT * FROM ${schema}.jobs`);
+    const [dead, live] = [newId(1), newId(2)];
+    await addOldJobs(schema, { dead, live });
+    await migrate(db, settings);
+
+    for (const name of wide ?? []) {
+      const { rows } = await server.query("SELECT has_function_privilege($1, $2, 'EXECUTE') AS may", [role, name]);
+      expect(rows).toEqual([{ may: true }]);
+    }
+    expect((await server.query(`SELECT id, parent FROM ${schema}.jobs ORDER BY id`)).rows).toEqual([
+      { id: dead, parent: null },
+      { id: live, parent: null },
+    ]);
+    const store = postgres(address);
+    onTestFinished(() => store.close());
+    expect((await store.doctor()).filter(({ check, level }) => check === "schema shape" && level !== "ok")).toEqual([]);
+    expect(await claimOne(store)).toMatchObject({ id: live, parent: null, settings: null });
+    expect(await store.purgeDue(10)).toBe(0);
+    expect(await store.purge({ state: "dead", before: 3, keep: null, limit: 10 })).toBe(1);
+
+    await server.query(`DROP VIEW ${schema}.mine`);
+    await undoMigrations(db, settings, { to: 7, loseData: true });
+    expect((await server.query(`SELECT state FROM ${schema}.jobs`)).rows).toEqual([{ state: "claimed" }]);
+    await migrate(db, settings);
+    expect((await store.get(live))?.state).toBe("claimed");
+  });
+
+  it("allow statements of the previous version", async () => {
+    const { schema, address, settings, db } = scene();
+    await migrate(db, settings);
+    const [dead, live] = [newId(1), newId(2)];
+    await addOldJobs(schema, { dead, live });
+    const store = postgres(address);
+    onTestFinished(() => store.close());
+    expect(await store.get(dead)).toMatchObject({ state: "dead", parent: null, settings: null });
+    await finish(store, await claimOne(store), "completed");
+    expect((await store.get(live))?.state).toBe("completed");
+  });
+});
+
 describe("migration 7", () => {
   it("keeps the old view, its dependents and its readers", async () => {
     const { schema, address, settings, db } = scene();
@@ -205,21 +271,13 @@ describe("migration 7", () => {
     await migrate(db, settings, { migrations: MIGRATIONS.slice(0, 6) });
     await server.query(`GRANT USAGE ON SCHEMA ${schema} TO ${role}; GRANT SELECT ON ${schema}.jobs TO ${role} WITH GRANT OPTION;
       CREATE VIEW ${schema}.dead AS SELECT id FROM ${schema}.jobs WHERE status = 'dead'`);
-    const store = postgres(address);
-    onTestFinished(() => store.close());
-    const scopes = ["waiting", "live", "forever"] as const;
-    const jobs = scopes.map((scope) => newJob({ unique: key(scope, { scope }) }));
-    await insertAll(store, jobs);
-    await finish(store, await claimOne(store), "dead");
-    // As the previous version stores and reads it.
-    const stored = await server.query(
-      `SELECT scope FROM ${schema}.keys UNION SELECT key_scope FROM ${schema}.live ORDER BY 1`,
-    );
-    expect(stored.rows).toEqual([{ scope: "ever" }, { scope: "live" }]);
+    const [dead, live] = [newId(1), newId(2)];
+    await addOldJobs(schema, { dead, live });
     await migrate(db, settings);
 
-    await store.remove([jobs[2]?.id ?? ""]);
-    expect((await server.query(`SELECT id FROM ${schema}.dead`)).rows).toEqual([{ id: jobs[0]?.id }]);
+    const store = postgres(address);
+    onTestFinished(() => store.close());
+    expect((await server.query(`SELECT id FROM ${schema}.dead`)).rows).toEqual([{ id: dead }]);
     for (const view of ["jobs", "job_records"]) {
       const { rows } = await server.query("SELECT has_table_privilege($1, $2, 'SELECT WITH GRANT OPTION') AS may", [
         role,

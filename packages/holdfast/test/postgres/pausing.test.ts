@@ -25,6 +25,24 @@ describe("a queue that is paused while a lane is created", () => {
   });
 });
 
+describe("all queues", () => {
+  it("are reported as paused by doctor, and leave no lane when resumed", async () => {
+    const { store, sql } = await openScene(server);
+    await add(store);
+    await store.pause("*");
+    await store.pause("*");
+    const found = async (check: string): Promise<unknown[]> =>
+      (await store.doctor()).filter((finding) => finding.check === check);
+    expect(await found("paused queues")).toMatchObject([
+      { level: "warning", found: expect.stringContaining("all queues are paused") },
+    ]);
+    expect(await found("overdue jobs")).toMatchObject([{ level: "ok" }]);
+    await store.resume("*");
+    expect(await sql("SELECT queue FROM $s.lanes")).toEqual([{ queue: "default" }]);
+    expect(await found("paused queues")).toMatchObject([{ level: "ok" }]);
+  });
+});
+
 describe("a queue that is resumed while a lane is created", () => {
   it("stays resumed", async () => {
     const { store, session } = await openScene(server);

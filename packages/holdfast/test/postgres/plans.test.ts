@@ -1,5 +1,5 @@
 import { postgres } from "holdfast/postgres";
-import type { JobFilter, Store } from "holdfast/store";
+import type { JobFilter, PageRequest, Store } from "holdfast/store";
 import type pg from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { newId } from "#src/job/uuid.js";
@@ -14,6 +14,14 @@ const server = postgresServer();
 const ARCHIVED = 1_000_000;
 const LIVE = 1_000_000;
 const SOMEONE = newId(1);
+const PARENT = newId(2);
+// Jobs up to this one have their own purge time.
+const OWN_TIMES = 200_000;
+const idOf = (seq: number): string =>
+  seq
+    .toString(16)
+    .padStart(32, "0")
+    .replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
 
 interface Statement {
   text: string;
@@ -41,7 +49,10 @@ beforeAll(async () => {
   );
   for (const { name } of indexes) await client.query(`DROP INDEX ${name}`);
   const ended = "CASE WHEN i % 50 = 0 THEN 'dead' ELSE 'completed' END";
-  await client.query(fill("archive", ARCHIVED, { seq: "i", state: ended, output: "'{}'", finished_at: "i" }));
+  const purgeAt = `CASE WHEN i <= ${OWN_TIMES} THEN CASE WHEN i % 10000 = 0 THEN i ELSE 1e15 END END`;
+  await client.query(
+    fill("archive", ARCHIVED, { seq: "i", state: ended, output: "'{}'", finished_at: "i", purge_at: purgeAt }),
+  );
   await client.query("SET maintenance_work_mem = '128MB'");
   for (const { text } of indexes) await client.query(text);
   // Every second one is due in the far future.
@@ -77,10 +88,11 @@ afterAll(async () => {
 /** Rows of ten common types and a rare one; half of them have one of 5,000 users, a few have SOMEONE. */
 function fill(table: string, count: number, own: { seq: string } & Record<string, string>): string {
   return `INSERT INTO ${table} (id, type, queue, priority, user_id, input, input_bytes, attempt, max_attempts, losses,
-      releases, fence, run_at, created_at, updated_at, ${Object.keys(own).join(", ")})
+      releases, fence, run_at, created_at, updated_at, parent, ${Object.keys(own).join(", ")})
     SELECT lpad(to_hex(${own.seq}), 32, '0')::uuid, CASE WHEN i % 20000 = 0 THEN 'rare' ELSE 't' || i % 10 END, 'default', i % 3 - 1,
       CASE WHEN i % 20000 = 0 THEN '${SOMEONE}'::uuid WHEN i % 2 = 0 THEN md5((i % 5000)::text)::uuid END,
-      '{}', 2, 1, 4, 0, 0, 1, i, i, i, ${Object.values(own).join(", ")}
+      '{}', 2, 1, 4, 0, 0, 1, i, i, i, CASE WHEN i % 20000 = 0 THEN '${PARENT}' WHEN i % 4 = 0 THEN md5((i % 1000)::text)
+      END::uuid, ${Object.values(own).join(", ")}
     FROM generate_series(1, ${count}) AS i`;
 }
 
@@ -103,8 +115,21 @@ function recording(real: pg.Pool): PgPool {
   };
 }
 
+/** How many pages a statement reads with an index. It runs in a transaction that is rolled back. */
+async function pagesReadBy({ text, values }: Statement, index: string): Promise<number> {
+  await client.query("BEGIN");
+  const { rows } = await client.query(`EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${text}`, values);
+  await client.query("ROLLBACK");
+  const [{ Plan: plan }] = (rows[0] as { "QUERY PLAN": [{ Plan: Node }] })["QUERY PLAN"];
+  const all = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(all)];
+  const scan = all(plan).find((node) => node["Index Name"] === index);
+  return (scan?.["Shared Hit Blocks"] ?? Infinity) + (scan?.["Shared Read Blocks"] ?? 0);
+}
+
 interface Node {
   "Node Type": string;
+  "Shared Hit Blocks"?: number;
+  "Shared Read Blocks"?: number;
   "Relation Name"?: string;
   "Index Name"?: string;
   Plans?: Node[];
@@ -140,7 +165,7 @@ const ours = ({ custom, generic }: Reads): Reads => {
 };
 
 /** The indexes that find the jobs of a page, over all statements of the call, and plans with a sequential scan. */
-async function listing(filter: JobFilter, page = { limit: 50, cursor: null as string | null }): Promise<Reads> {
+async function listing(filter: JobFilter, page: PageRequest = { limit: 50, cursor: null }): Promise<Reads> {
   ran.length = 0;
   const { jobs } = await store.list(filter, page);
   expect(jobs.length).toBeGreaterThan(0);
@@ -205,6 +230,38 @@ describe("with a million finished and a million live jobs, an index serves", () 
     expect(await listing({ types: ["rare"], states: ["completed", "dead", "cancelled"] })).toEqual(
       both(["archive_type"]),
     );
+  });
+
+  it("the list of a job's children, in both orders", async () => {
+    for (const order of ["newest", "oldest"] as const) {
+      const page = { limit: 50, cursor: null, order };
+      expect(await listing({ parent: PARENT }, page)).toEqual(both(["archive_parent", "live_parent"]));
+      expect(await listing({ parent: PARENT, states: ["dead"] }, page)).toEqual(
+        both(["archive_parent", "live_parent"]),
+      );
+    }
+  });
+
+  it("the list of jobs by id", async () => {
+    const ids = [1, ARCHIVED, ARCHIVED + 7, 5 * ARCHIVED].map((seq) => idOf(seq));
+    expect(await listing({ ids })).toEqual(both(["archive_pkey", "live_pkey"]));
+  });
+
+  it("lists from the oldest job on", async () => {
+    const oldest = { limit: 50, cursor: null, order: "oldest" as const };
+    expect(await listing({}, oldest)).toEqual(both(["archive_seq", "live_seq"]));
+    expect(await listing({ user: SOMEONE }, oldest)).toEqual(both(["archive_user", "live_user"]));
+    expect(await listing({ states: ["dead"] }, oldest)).toEqual(both(["archive_type"]));
+    expect(await listing({ tag: "rare" }, oldest)).toEqual(both(["tags_pkey"]));
+  });
+
+  it("a purge by state, and one by the jobs' own times", async () => {
+    // The oldest dead jobs have their own times: a purge does not read past them.
+    await store.purge({ state: "dead", before: OWN_TIMES + 100, keep: null, limit: 10 });
+    expect(ours(await readsOf(ran[0]!))).toEqual(both(["archive_finished", "Tid Scan of archive"]));
+    expect(await pagesReadBy(ran[0]!, "archive_finished")).toBeLessThan(40);
+    expect(await store.purgeDue(10)).toBe(10);
+    expect(ours(await readsOf(ran[0]!))).toEqual(both(["archive_purge", "Tid Scan of archive"]));
   });
 
   it("the list of all jobs", async () => {

@@ -67,6 +67,10 @@ describe.each(PATHS)("planted functions in %s do not run", (path) => {
     for (const onConflict of ["keep", "reject", "replace"] as const) {
       await insertAll(store, [newJob({ unique: key("k", { onConflict }), delayMs: 60_000, tags: ["t"] })]);
     }
+    const own = { parent: newId(1), settings: { timeoutMs: 0, keepMs: { completed: 0 } }, delayMs: 60_000 };
+    await insertAll(store, [newJob(own)]);
+    await insertAll(store, [newJob(own), newJob(own)]);
+    for (const _ of [1, 2]) await insertAll(store, [newJob({ ...own, unique: key("o", { onConflict: "replace" }) })]);
     await insertAll(store, [newJob({ unique: key("p", { scope: "period", periodMs: 60_000 }), queue: "other" })]);
 
     // Fast, full and typed claims, before and after the types index exists.
@@ -87,6 +91,15 @@ describe.each(PATHS)("planted functions in %s do not run", (path) => {
     expect(await settleOne(store, outcomeOf(third, "dead", { keep: false }))).toBe("applied");
     expect(await store.cancel([second.id, ...more.map(({ id }) => id)])).toContain("requested");
     await finish(store, more[0] as (typeof more)[0], "cancelled");
+    const waiting = await jobIn(store, "failed", { tags: ["a"], settings: own.settings, queue: "u" });
+    const due = { runAt: null, delayMs: 0 };
+    const change = { queue: "v", priority: 3, input: "2", tags: ["b"], maxAttempts: 9, expiresAt: null, due };
+    expect(await store.update([{ id: waiting, ...change }, { id: first.id }])).toMatchObject([
+      { status: "updated" },
+      { status: "not-waiting" },
+    ]);
+    await finish(store, await claimOne(store, { queues: ["v"] }));
+    await expect.poll(() => store.purgeDue(10)).toBe(1);
     const dead = await jobIn(store, "dead", { unique: key("d") });
     expect(await store.retry([dead, await jobIn(store, "failed")])).toEqual(["retried", "retried"]);
     expect(await store.remove([dead, await jobIn(store, "completed")])).toEqual(["removed", "removed"]);
@@ -106,16 +119,23 @@ describe.each(PATHS)("planted functions in %s do not run", (path) => {
       { user: "ada", ...created },
       { tag: "t", states: ["pending"] as const },
       { schedule: "s" },
+      { parent: newId(1), priority: 1 },
+      { ids: [newId(1)] },
       { types: ["none"], ...created },
     ];
     for (const filter of filters) {
       await store.list(filter, page);
       await store.list(filter, { ...page, payloads: false });
       await store.skip?.(filter, page);
+      await store.list(filter, { ...page, order: "oldest" });
     }
+    expect(await store.keyHolder("k")).toBeNull();
+    expect(await store.freeKey("k")).toBe("missing");
     expect(await store.stats()).toMatchObject({ counts: expect.any(Array) as unknown });
-    await store.pause("default");
-    await store.resume("default");
+    for (const queue of ["default", "*"]) {
+      await store.pause(queue);
+      await store.resume(queue);
+    }
     await store.queues();
     await store.heartbeat({ id: "w", host: "h", pid: 1 } as never);
     await store.workers();

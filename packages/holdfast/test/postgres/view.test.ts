@@ -83,6 +83,8 @@ describe("A-01 the view job_records", () => {
   });
 });
 
+const PARENT = "018f4d2e-7b3a-7c11-8a55-00000000000a";
+
 describe("the view jobs", () => {
   it("has the names and values of the API's fields", async () => {
     const scene = await openScene(server);
@@ -92,7 +94,9 @@ describe("the view jobs", () => {
     const compare = async (): Promise<void> => {
       const job = (await hf.get(id)) as Job;
       expect(job).toMatchObject({ error: { code: "E_TEST" }, schedule: { name: "daily" }, progress: { note: "half" } });
-      expect(await sql("SELECT * FROM $s.jobs")).toEqual([columnsOf(job)]);
+      expect(await sql("SELECT * FROM $s.jobs")).toEqual([
+        { ...columnsOf(job), parent: PARENT, progress_data: { page: 2 } },
+      ]);
       const fields = Object.keys(jobDetail(job, (payloads) => payloads));
       expect(Object.keys(job).filter((field) => !fields.includes(field))).toEqual(["fence"]);
     };
@@ -111,6 +115,7 @@ describe("the view jobs", () => {
       user_id: null,
       schedule: null,
       schedule_slot: null,
+      parent: null,
       run_at: job.runAt,
       due_at: job.dueAt,
     });
@@ -126,10 +131,13 @@ async function fullJob({ store, sql }: Scene): Promise<string> {
     tags: ["a", "b"],
     unique: key("ada\u001freport\u001e2026-05", { scope: "forever" }),
     schedule: { name: "daily", slot: 1_000_000 },
+    parent: PARENT,
     trace: '{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}',
   });
   const lease = await claimOne(store);
-  await store.note([{ id, fence: lease.fence, progress: { fraction: 0.5, note: "half", data: null }, log: [] }]);
+  await store.note([
+    { id, fence: lease.fence, progress: { fraction: 0.5, note: "half", data: '{"page":2}' }, log: [] },
+  ]);
   await settleOne(store, failureOf(lease, "broke", { startedAt: 6_000 }));
   await sql("UPDATE $s.live SET cancel_at = 8000");
   return id;

@@ -1,7 +1,7 @@
 import type { AuditEntryDraft } from "../../engine/client/audit.js";
 import type { Redactor } from "../../redact.js";
 import type { Caller } from "../auth/credentials.js";
-import type { OperationResult } from "../contract/api-types.js";
+import type { JobConditions, OperationResult } from "../contract/api-types.js";
 import { pathParameters, ROUTE_NAMES, ROUTES, type RouteName } from "../contract/routes.js";
 
 /** Whether a call changes something and is therefore recorded in the audit log. */
@@ -9,7 +9,7 @@ export function isAudited(name: RouteName): boolean {
   return ROUTES[name].method !== "GET" && name !== "schedules.preview";
 }
 
-const OPERATIONS: readonly OperationResult["action"][] = ["retry", "cancel", "delete", "purge"];
+const OPERATIONS: readonly OperationResult["action"][] = ["retry", "cancel", "delete", "update", "promote", "purge"];
 
 /** Every action that the admin API records. Sessions, which need no role, are not recorded. */
 export const API_ACTIONS: readonly string[] = [
@@ -26,7 +26,7 @@ export function auditEntryFor(
   redact: Redactor,
 ): AuditEntryDraft {
   const inPath = pathParameters(ROUTES[name].path)[0];
-  const fields = input as Record<string, unknown>;
+  const fields = withShownFilter(input as Record<string, unknown>, redact);
   const made = (result as { id?: unknown }).id;
   const operation = "examined" in result ? (result as OperationResult) : null;
   const target =
@@ -36,13 +36,36 @@ export function auditEntryFor(
     ...actorOf(caller),
     action: name,
     target: target ?? fields["name"] ?? null,
-    count: operation === null && (result as { duplicate?: unknown }).duplicate !== true ? 1 : 0,
+    count: operation === null && isChange(result) ? 1 : 0,
     detail: redact({
       ...given,
       ...(operation !== null && { operation: operation.id }),
       ...(operation === null && inPath !== undefined && typeof made === "string" && made !== target && { made }),
     }),
   };
+}
+
+/** Whether a call changed something: not if the job existed, or if the key was not freed. */
+function isChange({ duplicate, status }: { duplicate?: unknown; status?: unknown }): boolean {
+  return duplicate !== true && status !== "held" && status !== "missing";
+}
+
+function withShownFilter(fields: Record<string, unknown>, redact: Redactor): Record<string, unknown> {
+  const { filter } = fields as { filter?: JobConditions };
+  return filter === undefined ? fields : { ...fields, filter: shownFilter(filter, redact) };
+}
+
+/** A filter as the audit log shows it: a value that it looks for at a redacted path may be the secret itself. */
+export function shownFilter(filter: JobConditions, redact: Redactor): JobConditions {
+  const { path, equals } = filter.input ?? {};
+  if (equals === undefined) return filter;
+  const names = path?.split(".") ?? [];
+  let shown: unknown = redact({ input: names.reduceRight((value, name) => ({ [name]: value }), equals) }).input;
+  for (const name of names) {
+    if (typeof shown !== "object" || shown === null) break;
+    shown = (shown as Record<string, unknown>)[name];
+  }
+  return { ...filter, input: { ...filter.input, equals: shown } };
 }
 
 /** The audit entry for the end of a background operation, when the number of changed jobs is known. */

@@ -1,6 +1,5 @@
 import { updateScheduleBy } from "../../engine/scheduler/schedules.js";
 import { engineOf, type Holdfast } from "../../engine/client/holdfast.js";
-import { readListOptions, type Filter } from "../../engine/client/filter.js";
 import type {
   NamedScheduleOptions,
   ScheduleSettings,
@@ -8,35 +7,17 @@ import type {
 } from "../../engine/scheduler/schedule-definition.js";
 import type { UserJobs } from "../../engine/client/user-jobs.js";
 import { DEFAULTS } from "../../defaults.js";
-import { JobNotFoundError, ScheduleNotFoundError, withSubject } from "../../errors.js";
+import { JobNotFoundError, ScheduleNotFoundError } from "../../errors.js";
 import type { Job } from "../../job/job.js";
 import { isLive } from "../../live-worker.js";
-import type { Redactor } from "../../redact.js";
-import type { Restorer } from "../../restore.js";
-import type { State } from "../../job/state.js";
-import type { JobFilter } from "../../store.js";
-import { jobDetail, jobSummary, scheduleResult, scheduleSummary, tokenResult, workerResult } from "./serializers.js";
+import { cancelMany, promoteMany, removeMany, retryMany, updateMany } from "./bulk-changes.js";
+import { withRestoredInput, type CallContext } from "./call-context.js";
+import { count, list, withoutWorker } from "./job-lists.js";
+import { jobDetail, scheduleResult, scheduleSummary, tokenResult, workerResult } from "./serializers.js";
 import { ApiError } from "../http/api-error.js";
-import type { Calls, JobConditions, JobDetail, JobQuery, ManyJobs, OperationResult } from "../contract/api-types.js";
-import type { Identity } from "../auth/identity.js";
-import type { LaneLimit } from "./lane-limit.js";
-import type { NewOperation, Operations } from "./operations.js";
-import { filledPage, skip } from "../http/list-paging.js";
+import type { Calls, JobDetail } from "../contract/api-types.js";
 import type { RouteName } from "../contract/routes.js";
-import { PAGE_SIZE } from "../contract/schemas.js";
 import { statsResult } from "./stats-result.js";
-
-export interface CallContext {
-  hf: Holdfast;
-  identity: Identity;
-  operations: Operations;
-  lanes: LaneLimit;
-  redact: Redactor;
-  /** Replaces redaction placeholders in a submitted payload by the stored values. */
-  restore: Restorer;
-  /** Records the end of a background operation in the audit log. */
-  recordEnd: (result: OperationResult, target: unknown) => Promise<void>;
-}
 
 type Handler<Name extends RouteName> = (
   context: CallContext,
@@ -50,31 +31,7 @@ function accessibleJobs({ hf, identity }: CallContext): Holdfast | UserJobs {
   return identity.user === null ? hf : hf.forUser(identity.user);
 }
 
-function filterOf({ identity }: CallContext, conditions: JobConditions): JobFilter {
-  const given = identity.user === null ? conditions : { ...conditions, user: identity.user };
-  return readListOptions(given, Date.now()).filter.stored;
-}
-
-async function list(context: CallContext, query: JobQuery): Promise<Calls["jobs.list"]["result"]> {
-  const { identity } = context;
-  const { limit = PAGE_SIZE.default, cursor = null, offset = 0, ...conditions } = query;
-  if (cursor !== null && offset > 0) {
-    throw invalidField("offset", "cannot be combined with cursor");
-  }
-  if (identity.user !== null && conditions.user !== undefined && conditions.user !== identity.user) {
-    throw new ApiError(403, "FORBIDDEN", `user: this token can only list jobs of user ${identity.user}`);
-  }
-  const from = offset === 0 ? cursor : await skip(engineOf(context.hf), filterOf(context, conditions), offset);
-  if (offset > 0 && from === null) return { jobs: [], cursor: null };
-  const page = await filledPage(accessibleJobs(context), conditions, limit, from);
-  const jobs = page.jobs.map(jobSummary);
-  return { jobs: identity.role === "user" ? jobs.map(withoutWorker) : jobs, cursor: page.cursor };
-}
-
-/** The role user must not see host names, stack traces or other internals of the deployment. */
-function withoutWorker<Job extends { worker: string | null }>(job: Job): Job {
-  return { ...job, worker: null };
-}
+/** For the role user; see `withoutWorker`. */
 function withoutInternals(job: JobDetail): JobDetail {
   const attempts = job.attempts.map((attempt) => ({
     ...withoutWorker(attempt),
@@ -82,9 +39,6 @@ function withoutInternals(job: JobDetail): JobDetail {
   }));
   return { ...withoutWorker(job), trace: null, attempts };
 }
-
-// The signal is checked after each chunk.
-const CHUNK = 100;
 
 async function getJob(context: CallContext, id: string): Promise<Job> {
   const job = await accessibleJobs(context).get(id);
@@ -97,91 +51,10 @@ async function invalidState(context: CallContext, id: string, hint: string): Pro
   return new ApiError(409, "INVALID_STATE", `job ${id} is ${state}; ${hint}`);
 }
 
-function invalidField(path: string, message: string): ApiError {
-  return new ApiError(400, "INVALID_REQUEST", withSubject(path, message), { issues: [{ path, message }] });
-}
-
-/** Either ids or a filter. */
-function targetOf({ ids, filter }: ManyJobs): { ids: readonly string[] } | { filter: Filter } {
-  if ((ids === undefined) === (filter === undefined)) {
-    throw invalidField("ids", "set either ids or filter");
-  }
-  if (ids !== undefined) return { ids };
-  if (Object.keys(filter ?? {}).length === 0) {
-    // Otherwise a forgotten condition would select every job.
-    throw invalidField("filter", "must contain at least one condition");
-  }
-  return { filter: filter as Filter };
-}
-
-type Bulk = (hf: Holdfast) => {
-  byIds: (ids: readonly string[]) => Promise<readonly string[]>;
-  byFilter: (filter: Filter, options: Parameters<NewOperation["run"]>[0]) => Promise<number>;
-  /** Statuses that count as a change. */
-  counted: readonly string[];
-};
-
-const RETRY: Bulk = (hf) => ({
-  byIds: (ids) => hf.retry(ids),
-  byFilter: (filter, options) => hf.retry(filter, options),
-  counted: ["retried"],
-});
-const CANCEL: Bulk = (hf) => ({
-  byIds: (ids) => hf.cancel(ids),
-  byFilter: (filter, options) => hf.cancel(filter, options),
-  counted: ["cancelled", "requested"],
-});
-const REMOVE: Bulk = (hf) => ({
-  byIds: (ids) => hf.remove(ids),
-  byFilter: (filter, options) => hf.remove(filter, options),
-  counted: ["removed"],
-});
-
-function bulkHandler(action: OperationResult["action"], bulk: Bulk) {
-  return async (context: CallContext, many: ManyJobs): Promise<OperationResult> => {
-    const { hf, identity, operations } = context;
-    const target = targetOf(many);
-    const { byIds, byFilter, counted } = bulk(hf);
-    return operations.start({
-      action,
-      actor: identity.name,
-      total: "ids" in target ? target.ids.length : await countOf(hf, target.filter),
-      async run(options) {
-        if ("filter" in target) return byFilter(target.filter, options);
-        let changed = 0;
-        for (let from = 0; from < target.ids.length; from += CHUNK) {
-          options.signal.throwIfAborted();
-          const statuses = await byIds(target.ids.slice(from, from + CHUNK));
-          changed += statuses.filter((status) => counted.includes(status)).length;
-          options.onProgress({ examined: from + statuses.length, changed });
-        }
-        return changed;
-      },
-      onEnd: (result) => context.recordEnd(result, target),
-    });
-  };
-}
-
-/** How many jobs match, if the stored counts can show it; otherwise null. */
-async function countOf(hf: Holdfast, filter: Filter): Promise<number | null> {
-  const isCounted = Object.keys(filter).every((name) => name === "state" || name === "type" || name === "queue");
-  if (!isCounted || (filter.type !== undefined && filter.queue !== undefined)) return null;
-  const stats = await hf.stats();
-  const by =
-    filter.type !== undefined ? stats.types : filter.queue !== undefined ? stats.queues : { all: stats.states };
-  const names = filter.type ?? filter.queue ?? Object.keys(by);
-  const states = (filter.state ?? Object.keys(stats.states)) as readonly State[];
-  let count = 0;
-  for (const name of names as readonly string[]) {
-    const counts = Object.hasOwn(by, name) ? by[name] : undefined;
-    for (const state of states) count += counts?.[state] ?? 0;
-  }
-  return count;
-}
-
 export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   "jobs.list": list,
-  "jobs.stats": async ({ hf }) => statsResult(await hf.stats()),
+  "jobs.count": count,
+  "jobs.stats": async ({ hf }) => statsResult(...(await Promise.all([hf.stats(), hf.isPaused()]))),
   "jobs.get": async (context, { id }) => {
     const job = jobDetail(await getJob(context, id), context.redact);
     return context.identity.role === "user" ? withoutInternals(job) : job;
@@ -189,6 +62,20 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   "jobs.enqueue": async (context, { type, input, ...options }) => {
     await admitLane(context, type, options);
     return context.hf.enqueueNamed(type, withRestoredInput(context.restore, { input }, {}).input, options);
+  },
+  "jobs.update": async (context, { id, ...given }) => {
+    const { hf, restore } = context;
+    const { queue, priority, input } = given;
+    const hasLane = queue !== undefined || priority !== undefined;
+    const old = hasLane || input !== undefined ? await getJob(context, id) : null;
+    const changes = withRestoredInput(restore, given, old ?? {});
+    if (old !== null && hasLane) await context.lanes.admit(queue ?? old.queue, priority ?? old.priority);
+    await hf.update(id, changes);
+    return { status: "updated" };
+  },
+  "jobs.promote": async ({ hf }, { id }) => {
+    await hf.promote(id);
+    return { status: "promoted" };
   },
   "jobs.retry": async (context, { id }) => {
     const status = await accessibleJobs(context).retry(id);
@@ -219,9 +106,11 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     if (status === "missing") throw new JobNotFoundError(id);
     throw await invalidState(context, id, "cancel it first, then delete it when it has stopped");
   },
-  "jobs.retryMany": bulkHandler("retry", RETRY),
-  "jobs.cancelMany": bulkHandler("cancel", CANCEL),
-  "jobs.removeMany": bulkHandler("delete", REMOVE),
+  "jobs.updateMany": updateMany,
+  "jobs.promoteMany": promoteMany,
+  "jobs.retryMany": retryMany,
+  "jobs.cancelMany": cancelMany,
+  "jobs.removeMany": removeMany,
   "jobs.purge": async (context, { state, olderThan }) => {
     const { hf, identity, operations } = context;
     return operations.start({
@@ -275,7 +164,18 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   "schedules.reset": async ({ hf, redact }, { name }) => scheduleResult(await hf.schedules.reset(name), redact),
   "schedules.run": ({ hf }, { name }) => hf.schedules.runNow(name),
 
-  "queues.list": async ({ hf }) => ({ queues: await hf.queues() }),
+  "queues.list": async ({ hf }) => {
+    const [queues, paused] = await Promise.all([hf.queues(), hf.isPaused()]);
+    return { queues, paused };
+  },
+  "queues.pauseAll": async ({ hf }) => {
+    await hf.pause();
+    return { paused: true };
+  },
+  "queues.resumeAll": async ({ hf }) => {
+    await hf.resume();
+    return { paused: false };
+  },
   "queues.pause": async ({ hf, lanes }, { queue }) => {
     await lanes.admitQueue(queue);
     await hf.pause(queue);
@@ -285,6 +185,7 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     await hf.resume(queue);
     return { queue, paused: false };
   },
+  "keys.free": async ({ hf }, target) => ({ status: await hf.freeKey(target) }),
   "workers.list": async ({ hf }) => ({ workers: (await hf.workers()).map(workerResult) }),
   "types.list": async ({ hf }) => {
     const { clock, types } = engineOf(hf);
@@ -319,17 +220,6 @@ async function admitLane(
   if (given.queue === undefined && given.priority === undefined) return;
   const { queue, priority } = engineOf(hf).types.get(type) ?? DEFAULTS;
   await lanes.admit(given.queue ?? queue, given.priority ?? priority);
-}
-
-/** Replaces redaction placeholders in the input by the stored values. Throws if a placeholder has no stored value. */
-function withRestoredInput<Body extends { input?: unknown }>(
-  restore: Restorer,
-  body: Body,
-  stored: { input?: unknown },
-): Body {
-  if (body.input === undefined) return body;
-  const { input } = restore({ input: body.input }, { input: stored.input }) as { input: unknown };
-  return { ...body, input };
 }
 
 type Timing = ScheduleTiming & Pick<ScheduleSettings, "startAt" | "endAt">;

@@ -17,8 +17,9 @@ const iso = (time: Date): string => time.toISOString();
 const isoOrNull = (time: Date | null): string | null => (time === null ? null : time.toISOString());
 
 /** A job in a list, without its payload. */
-export function jobSummary(job: Job): JobSummary {
-  const { id, type, queue, state, priority, user, attempt, maxAttempts, worker, key, tags, schedule, progress } = job;
+export function jobSummary(job: Job, redact: Redactor): JobSummary {
+  const { id, type, queue, state, priority, user, attempt, maxAttempts, worker, key, tags, schedule } = job;
+  const { parent, timeoutMs, progress } = job;
   return {
     id,
     type,
@@ -41,15 +42,24 @@ export function jobSummary(job: Job): JobSummary {
     key,
     tags,
     schedule: schedule === null ? null : { name: schedule.name, slot: iso(schedule.slot) },
-    progress,
+    parent,
+    timeoutMs,
+    progress: progress === null ? null : redactProgress(progress, redact),
     error: job.error === null ? null : { ...job.error, at: iso(job.error.at) },
   };
+}
+
+/** Redacts the object that a handler stored with its progress; paths name it `progress.data`. */
+export function redactProgress<Progress extends { data: unknown }>(given: Progress, redact: Redactor): Progress {
+  // A path may match any level, and the redactor replaces that level with a string.
+  const { progress } = redact<{ progress: { data: unknown } | string }>({ progress: { data: given.data } });
+  return { ...given, data: typeof progress === "object" ? progress.data : progress };
 }
 
 export function jobDetail(job: Job, redact: Redactor): JobDetail {
   const { input, output } = redact({ input: job.input, output: job.output });
   return {
-    ...jobSummary(job),
+    ...jobSummary(job, redact),
     input,
     output,
     trace: job.trace,

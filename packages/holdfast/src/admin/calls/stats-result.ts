@@ -12,11 +12,12 @@ type Counts = Record<State, number>;
  * Limits the number of names in the counts, because callers that may enqueue can create any number of types and queues. The names
  * with the most jobs are listed; all others are added up as `other`, so that the totals stay correct.
  */
-export function statsResult(stats: Stats): StatsResult {
+export function statsResult(stats: Stats, paused: boolean): StatsResult {
   const queues = largest(stats.queues);
   const types = largest(stats.types);
   return {
     ...stats,
+    paused,
     queues: withOthers(stats.queues, queues),
     types: withOthers(stats.types, types),
     counts: limitCounts(stats.counts, queues, types),

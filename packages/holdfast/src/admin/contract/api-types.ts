@@ -1,6 +1,8 @@
 import type { AttemptError, JobAttempt } from "../../job/job.js";
 import type { State, FinishedState } from "../../job/state.js";
 import type { TokenRole } from "../../access/roles.js";
+import type { InputCondition } from "../../engine/client/filter.js";
+import type { FreeKeyResult } from "../../store.js";
 import type { CalendarUnit } from "../../schedule/calendar.js";
 
 /** ISO 8601 in UTC. */
@@ -29,7 +31,12 @@ export interface JobSummary {
   key: string | null;
   tags: readonly string[];
   schedule: { name: string; slot: Time } | null;
-  progress: { fraction: number; note: string | null } | null;
+  /** The job whose handler enqueued this one. */
+  parent: string | null;
+  /** The timeout that the enqueue set; 0: none. Null: the job type's. */
+  timeoutMs: number | null;
+  /** `data`: the object that the handler stored with it; null if it stored none. */
+  progress: { fraction: number; note: string | null; data: unknown } | null;
   error: { message: string; code: string | null; at: Time } | null;
 }
 
@@ -43,12 +50,13 @@ export interface JobDetail extends JobSummary {
     attempt: number;
     /** The fencing token of its claim; null for attempts recorded by earlier versions. */
     fence: number | null;
+    /** How it ended. `expired`: its lease did. `released`: its worker was stopped. */
     end: JobAttempt["end"];
     worker: string | null;
     claimedAt: Time | null;
     startedAt: Time | null;
     endedAt: Time;
-    /** `stack`, `cause` and `data` are null for the role user. */
+    /** Null unless it failed or its lease expired. `stack`, `cause` and `data` are null for the role user. */
     error: AttemptError | null;
   }[];
   log: readonly { at: Time; line: string }[];
@@ -56,12 +64,24 @@ export interface JobDetail extends JobSummary {
 
 /** All conditions must match. An array matches any of its values. */
 export interface JobConditions {
+  /** Up to 1000 ids. */
+  id?: readonly string[];
   state?: readonly State[];
   type?: readonly string[];
   queue?: readonly string[];
   user?: string;
   tag?: string;
   schedule?: string;
+  /** Jobs that the handler of this job enqueued. */
+  parent?: string;
+  priority?: number;
+  /** The job that holds this unique key now. With `user`, the key is that user's. */
+  key?: string;
+  /**
+   * Jobs whose input matches: a text anywhere in it, or the value at a path. Redacted values are compared as `"[redacted]"`. Each
+   * call examines a limited number of jobs, and `cursor` continues.
+   */
+  input?: InputCondition;
   createdAfter?: Time;
   createdBefore?: Time;
 }
@@ -71,14 +91,48 @@ export interface JobQuery extends JobConditions {
   limit?: number;
   /** From the previous page. Cannot be combined with `offset`. */
   cursor?: string;
-  /** Jobs to skip, 0 to 10000. Use cursors to go further. */
+  /** Jobs to skip, 0 to 10000. Use cursors to go further. Cannot be combined with `input`. */
   offset?: number;
+  /** By time of enqueue. Default `newest` (first). A cursor belongs to one order. */
+  order?: "newest" | "oldest";
+}
+
+/** How many jobs match. */
+export interface CountResult {
+  count: number;
+  /** False: at least `count` jobs match. */
+  exact: boolean;
+}
+
+/** A page of a list. */
+export interface JobListResult {
+  jobs: JobSummary[];
+  /** Where the next page begins; null at the end. */
+  cursor: string | null;
+  /** How many jobs were read to find these. */
+  examined: number;
 }
 
 /** Either up to 1000 ids, or a filter with at least one condition. */
 export interface ManyJobs {
   ids?: readonly string[];
   filter?: JobConditions;
+}
+
+/** Changes of a job that waits. What is absent stays as it is. */
+export interface JobChanges {
+  /** Due after this duration, or these milliseconds. */
+  delay?: string | number;
+  runAt?: Time;
+  priority?: number;
+  queue?: string;
+  input?: unknown;
+  /** Replaces all tags. */
+  tags?: readonly string[];
+  /** More than the job has used. */
+  maxAttempts?: number;
+  /** `null`: never. */
+  expiresAt?: Time | null;
 }
 
 export interface NewJobBody {
@@ -92,6 +146,8 @@ export interface NewJobBody {
   expiresAt?: Time;
   user?: string;
   maxAttempts?: number;
+  /** The maximum duration of an attempt; `false`: none. Default: as the job type says. */
+  timeout?: string | number | false;
   tags?: readonly string[];
   id?: string;
   unique?:
@@ -122,11 +178,13 @@ export interface StatsResult {
   oldestDueMs: number | null;
   lastMinute: Record<FinishedState, number>;
   completedPerSecond: number;
+  /** All queues are paused. */
+  paused: boolean;
 }
 
 export interface OperationResult {
   id: string;
-  action: "retry" | "cancel" | "delete" | "purge";
+  action: "retry" | "cancel" | "delete" | "update" | "promote" | "purge";
   state: "running" | "done" | "stopped" | "failed";
   /** Jobs processed so far. */
   examined: number;
@@ -260,15 +318,20 @@ type None = Record<string, never>;
 
 /** The input of each call (path, query and body combined) and its result. */
 export interface Calls {
-  "jobs.list": { input: JobQuery; result: { jobs: JobSummary[]; cursor: string | null } };
+  "jobs.list": { input: JobQuery; result: JobListResult };
+  "jobs.count": { input: JobConditions & { atMost?: number }; result: CountResult };
   "jobs.stats": { input: None; result: StatsResult };
   "jobs.get": { input: ById; result: JobDetail };
   "jobs.enqueue": { input: NewJobBody; result: Enqueued };
+  "jobs.update": { input: ById & JobChanges; result: { status: "updated" } };
+  "jobs.promote": { input: ById; result: { status: "promoted" } };
   "jobs.retry": { input: ById; result: { status: "retried" } };
   /** `requested`: the job is running and its signal will abort. */
   "jobs.cancel": { input: ById; result: { status: "cancelled" | "requested" } };
   "jobs.rerun": { input: ById & { input?: unknown }; result: Enqueued };
   "jobs.remove": { input: ById; result: { status: "removed" } };
+  "jobs.updateMany": { input: ManyJobs & JobChanges; result: OperationResult };
+  "jobs.promoteMany": { input: ManyJobs; result: OperationResult };
   "jobs.retryMany": { input: ManyJobs; result: OperationResult };
   "jobs.cancelMany": { input: ManyJobs; result: OperationResult };
   "jobs.removeMany": { input: ManyJobs; result: OperationResult };
@@ -297,9 +360,14 @@ export interface Calls {
   "schedules.disable": { input: ByName; result: ScheduleResult };
   "schedules.reset": { input: ByName; result: ScheduleResult };
   "schedules.run": { input: ByName; result: Enqueued };
-  "queues.list": { input: None; result: { queues: QueueResult[] } };
+  /** `paused`: all queues are. */
+  "queues.list": { input: None; result: { queues: QueueResult[]; paused: boolean } };
+  "queues.pauseAll": { input: None; result: { paused: boolean } };
+  "queues.resumeAll": { input: None; result: { paused: boolean } };
   "queues.pause": { input: ByQueue; result: { queue: string; paused: boolean } };
   "queues.resume": { input: ByQueue; result: { queue: string; paused: boolean } };
+  /** `held`: the job that has the key still exists. `missing`: the key is free already. */
+  "keys.free": { input: { key: string; user?: string }; result: { status: FreeKeyResult } };
   "workers.list": { input: None; result: { workers: WorkerResult[] } };
   "types.list": { input: None; result: { types: string[] } };
   "audit.list": {
@@ -324,6 +392,6 @@ export interface ErrorResult {
 
 /** The response of `GET /api/v1/admin/jobs`. */
 export interface SummaryResult {
-  stats: Record<State, number> & { oldestDueMs: number | null };
+  stats: Record<State, number> & { oldestDueMs: number | null; paused: boolean };
   recentFailures: JobSummary[];
 }

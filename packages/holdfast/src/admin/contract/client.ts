@@ -1,7 +1,16 @@
 import type { Calls, ErrorResult, SummaryResult } from "./api-types.js";
 import { InvalidOptionError } from "../../errors.js";
 import { namesUser } from "../../access/secret.js";
-import { BASE, HOLDFAST_HEADER, pathParameters, ROUTE_NAMES, ROUTES, SUMMARY_PATH, type RouteName } from "./routes.js";
+import {
+  BASE,
+  HOLDFAST_HEADER,
+  hasQuery,
+  pathParameters,
+  ROUTE_NAMES,
+  ROUTES,
+  SUMMARY_PATH,
+  type RouteName,
+} from "./routes.js";
 
 export interface AdminClientOptions {
   /**
@@ -99,7 +108,7 @@ function requestOf(name: RouteName, input: Record<string, unknown>, options: Adm
   }
   const target = urlOf(options, `${BASE}${filledPath}`);
   const headers = headersOf(options);
-  if (method === "GET") return newRequest(withQuery(target, input), { headers });
+  if (hasQuery(ROUTES[name])) return newRequest(withQuery(target, input), { method, headers });
   const isEmpty = Object.values(input).every((value) => value === undefined);
   if (isEmpty) return newRequest(target, { method, headers });
   return newRequest(target, {
@@ -125,7 +134,9 @@ function withQuery(target: string, input: Record<string, unknown>): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(input)) {
     if (value === undefined) continue;
-    for (const each of Array.isArray(value) ? value : [value]) query.append(name, String(each));
+    for (const each of Array.isArray(value) ? value : [value]) {
+      query.append(name, typeof each === "object" ? JSON.stringify(each) : String(each));
+    }
   }
   return query.size === 0 ? target : `${target}?${query.toString()}`;
 }

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { inputSchema, type JsonSchema } from "../http/input.js";
-import { BASE, HEALTH_PATH, METRICS_PATH, pathParameters, READY_PATH, SUMMARY_PATH } from "./routes.js";
+import { BASE, hasQuery, HEALTH_PATH, METRICS_PATH, pathParameters, READY_PATH, SUMMARY_PATH } from "./routes.js";
 import { ROUTE_NAMES, ROUTES, type RouteName } from "./routes.js";
 import { ERROR, SCHEMAS, SUMMARY } from "./schemas.js";
 
@@ -113,7 +113,8 @@ export function statusOf(name: RouteName): 200 | 201 | 202 {
 }
 
 function inputOf(name: RouteName, schemas: Record<string, unknown>): Record<string, unknown> {
-  const { method, path } = ROUTES[name];
+  const { path } = ROUTES[name];
+  const takesQuery = hasQuery(ROUTES[name]);
   const {
     properties = {},
     required = [],
@@ -125,13 +126,14 @@ function inputOf(name: RouteName, schemas: Record<string, unknown>): Record<stri
     name: field,
     in: where,
     required: required.includes(field),
-    schema: properties[field],
+    // The value of an object is its JSON.
+    ...(properties[field]?.type === "object" ? { content: json(properties[field]) } : { schema: properties[field] }),
   });
   const parameters = [
     ...inPath.map((field) => parameter(field, "path")),
-    ...(method === "GET" ? others.map(([field]) => parameter(field, "query")) : []),
+    ...(takesQuery ? others.map(([field]) => parameter(field, "query")) : []),
   ];
-  if (method === "GET" || others.length === 0) return parameters.length === 0 ? {} : { parameters };
+  if (takesQuery || others.length === 0) return parameters.length === 0 ? {} : { parameters };
   const needed = required.filter((field) => !inPath.includes(field));
   const schema = { ...rest, properties: Object.fromEntries(others), ...(needed.length > 0 && { required: needed }) };
   return {

@@ -46,7 +46,7 @@ Every error response has the body \`{ "error": { "code", "message", "issues"? } 
 | 403 | The role lacks permission, a token of the role user filters by another user, or the request comes from another site. |
 | 404 | The job, schedule, token, operation or route does not exist. |
 | 405 | The route does not support this method. The \`allow\` header lists those that it does. |
-| 409 | The current state does not allow this: a running job cannot be deleted, a name or unique key is taken, or the limit on lanes is reached. |
+| 409 | The current state does not allow this: a running job cannot be deleted, a job that no longer waits cannot be changed, a name or unique key is taken, or the limit on lanes is reached. |
 | 413 | The body is larger than 1 MB (128 KB for routes without an input), or a payload is larger than 256 KB. |
 | 415 | The content type is not \`application/json\`. |
 | 429 | Too many operations, event streams or invalid tokens. The \`retry-after\` header contains the seconds to wait. |

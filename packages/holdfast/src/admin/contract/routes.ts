@@ -21,7 +21,7 @@ export function pathBelow(basePath: string, path: string): string {
 
 /** One route of the API. Its types are in `Calls`, its schemas in `schemas.ts`. */
 export interface RouteLine {
-  method: "GET" | "POST" | "PUT" | "DELETE";
+  method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** Relative to `/api/admin`. */
   path: `/${string}`;
   /** The lowest role that may call it; `null`: no authentication. */
@@ -42,7 +42,14 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
     path: "/jobs",
     role: "viewer",
     ofUser: true,
-    about: "List jobs that match the conditions, newest first, without payloads.",
+    about: "List jobs that match the conditions, newest first or oldest first, without payloads.",
+  },
+  "jobs.count": {
+    method: "GET",
+    path: "/jobs/count",
+    role: "viewer",
+    ofUser: true,
+    about: "Count jobs that match the conditions. Stops at `atMost` (default 10,000) and after a limited time.",
   },
   "jobs.stats": {
     method: "GET",
@@ -63,6 +70,18 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
     path: "/jobs",
     role: "operator",
     about: "Enqueue a job. The input is validated if the server knows the job type.",
+  },
+  "jobs.update": {
+    method: "PATCH",
+    path: "/jobs/:id",
+    role: "operator",
+    about: "Change a pending or failed job.",
+  },
+  "jobs.promote": {
+    method: "POST",
+    path: "/jobs/:id/promote",
+    role: "operator",
+    about: "Make a pending or failed job due now.",
   },
   "jobs.retry": {
     method: "POST",
@@ -89,6 +108,18 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
     path: "/jobs/:id",
     role: "admin",
     about: "Delete a job that is not claimed or running.",
+  },
+  "jobs.updateMany": {
+    method: "POST",
+    path: "/jobs/update",
+    role: "operator",
+    about: "Change pending and failed jobs by ids or by filter, in the background.",
+  },
+  "jobs.promoteMany": {
+    method: "POST",
+    path: "/jobs/promote",
+    role: "operator",
+    about: "Make pending and failed jobs due now, by ids or by filter, in the background.",
   },
   "jobs.retryMany": {
     method: "POST",
@@ -194,6 +225,18 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
     role: "viewer",
     about: "List queues with their priorities and whether they are paused.",
   },
+  "queues.pauseAll": {
+    method: "POST",
+    path: "/pause",
+    role: "operator",
+    about: "Pause all queues. Running jobs continue.",
+  },
+  "queues.resumeAll": {
+    method: "POST",
+    path: "/resume",
+    role: "operator",
+    about: "Resume all queues, except those that were paused one by one.",
+  },
   "queues.pause": {
     method: "POST",
     path: "/queues/:queue/pause",
@@ -205,6 +248,12 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
     path: "/queues/:queue/resume",
     role: "operator",
     about: "Resume a paused queue.",
+  },
+  "keys.free": {
+    method: "DELETE",
+    path: "/keys/:key",
+    role: "operator",
+    about: "Free a unique key of scope `forever` whose job was deleted.",
   },
   "workers.list": {
     method: "GET",
@@ -245,6 +294,11 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
 
 export type RouteName = keyof Calls;
 export const ROUTE_NAMES: readonly RouteName[] = Object.keys(ROUTES) as RouteName[];
+
+/** Whether a route reads its fields from the query. Other routes read a body. */
+export function hasQuery({ method }: Pick<RouteLine, "method">): boolean {
+  return method === "GET" || method === "DELETE";
+}
 
 /** The parameters of a path: `id` in `/jobs/:id`. */
 export function pathParameters(path: string): string[] {

@@ -22,6 +22,7 @@ interface CallSchemas<Name extends RouteName> {
 export const PAGE_SIZE = { default: 50, max: 200 } as const;
 export const MAX_OFFSET = 10_000;
 export const MAX_IDS = 1_000;
+export const MAX_COUNT = 1_000_000_000;
 export const MAX_NAMES = 50;
 
 const string = (maxLength: number): z.ZodString => z.string().min(1).max(maxLength);
@@ -41,25 +42,47 @@ const catchUp = z.union([z.enum(["skip", "latest"]), z.strictObject({ all: count
 // All ids are validated before anything is changed. Otherwise an invalid one would fail the call halfway.
 const jobId = z.guid({ error: ({ input }) => `${show(input)} is not a job id (a UUID)` });
 
+const inputCondition = z.strictObject({
+  path: string(500).optional(),
+  equals: z.unknown().optional(),
+  text: string(1_000).optional(),
+});
+
 const none = z.strictObject({});
 const byId = { id: string(100) };
 const byName = { name: string(LIMITS.scheduleLength) };
 const byQueue = { queue: string(LIMITS.queueLength) };
 
 const conditions = {
+  id: z.array(jobId).min(1).max(MAX_IDS).optional(),
   state: z.array(state).min(1).max(STATE_NAMES.length).optional(),
   type: z.array(string(LIMITS.typeLength)).min(1).max(MAX_NAMES).optional(),
   queue: z.array(string(LIMITS.queueLength)).min(1).max(MAX_NAMES).optional(),
   user: string(LIMITS.userLength).optional(),
   tag: string(LIMITS.tagLength).optional(),
   schedule: string(LIMITS.scheduleLength).optional(),
+  parent: jobId.optional(),
+  priority: priority.optional(),
+  key: string(LIMITS.keyLength).optional(),
+  input: inputCondition.optional(),
   createdAfter: instant.optional(),
   createdBefore: instant.optional(),
 };
-const many = z.strictObject({
+const target = {
   ids: z.array(jobId).min(1).max(MAX_IDS).optional(),
   filter: z.strictObject(conditions).optional(),
-});
+};
+const many = z.strictObject(target);
+const changes = {
+  delay: duration.optional(),
+  runAt: instant.optional(),
+  priority: priority.optional(),
+  queue: string(LIMITS.queueLength).optional(),
+  input: z.unknown().optional(),
+  tags: tags.optional(),
+  maxAttempts: count(1, LIMITS.maxAttempts).optional(),
+  expiresAt: instant.nullable().optional(),
+};
 
 const timing = {
   cron: string(LIMITS.cronLength).optional(),
@@ -120,7 +143,9 @@ const summary = z
     key: z.string().nullable(),
     tags: z.array(z.string()),
     schedule: z.object({ name: z.string(), slot: time }).nullable(),
-    progress: z.object({ fraction: z.number(), note: z.string().nullable() }).nullable(),
+    parent: z.string().nullable(),
+    timeoutMs: z.number().nullable(),
+    progress: z.object({ fraction: z.number(), note: z.string().nullable(), data: z.unknown() }).nullable(),
     error: z.object({ message: z.string(), code: z.string().nullable(), at: time }).nullable(),
   })
   .meta({ id: "JobSummary" });
@@ -135,11 +160,13 @@ const attemptError: z.ZodType<AttemptError> = z
   .meta({ id: "AttemptError" });
 const attempt = z.object({
   attempt: z.int(),
+  fence: z.int().nullable(),
+  end: z.enum(["completed", "failed", "cancelled", "expired", "released"]),
   worker: z.string().nullable(),
   claimedAt: time.nullable(),
   startedAt: time.nullable(),
   endedAt: time,
-  error: attemptError,
+  error: attemptError.nullable(),
 });
 const detail = z
   .object({
@@ -162,12 +189,13 @@ const stats = z
     oldestDueMs: z.number().nullable(),
     lastMinute: z.record(finished, z.int()),
     completedPerSecond: z.number(),
+    paused: z.boolean(),
   })
   .meta({ id: "Stats" });
 const operation = z
   .object({
     id: z.string(),
-    action: z.enum(["retry", "cancel", "delete", "purge"]),
+    action: z.enum(["retry", "cancel", "delete", "update", "promote", "purge"]),
     state: z.enum(["running", "done", "stopped", "failed"]),
     examined: z.int(),
     changed: z.int(),
@@ -217,6 +245,7 @@ const scheduled = z
 /** Lists do not read the slot history, and an input may be large. */
 const scheduleSummary = scheduled.omit({ slots: true, input: true }).meta({ id: "ScheduleSummary" });
 const runs = z.object({ runs: z.array(time) });
+const pausedAll = z.object({ paused: z.boolean() });
 const paused = z.object({ queue: z.string(), paused: z.boolean() });
 const queue = z.object({ queue: z.string(), paused: z.boolean(), priorities: z.array(z.int()) }).meta({ id: "Queue" });
 const worker = z
@@ -261,8 +290,18 @@ const session = z
 /** The schemas of every call. They validate requests, and the OpenAPI document is generated from them. */
 export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
   "jobs.list": {
-    input: z.strictObject({ ...conditions, limit, cursor, offset: count(0, MAX_OFFSET).optional() }),
-    result: z.object({ jobs: z.array(summary), cursor: z.string().nullable() }),
+    input: z.strictObject({
+      ...conditions,
+      limit,
+      cursor,
+      offset: count(0, MAX_OFFSET).optional(),
+      order: z.enum(["newest", "oldest"]).optional(),
+    }),
+    result: z.object({ jobs: z.array(summary), cursor: z.string().nullable(), examined: z.int() }),
+  },
+  "jobs.count": {
+    input: z.strictObject({ ...conditions, atMost: count(1, MAX_COUNT).optional() }),
+    result: z.object({ count: z.int(), exact: z.boolean() }),
   },
   "jobs.stats": { input: none, result: stats },
   "jobs.get": { input: z.strictObject(byId), result: detail },
@@ -277,12 +316,18 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
       expiresAt: instant.optional(),
       user: string(LIMITS.userLength).optional(),
       maxAttempts: count(1, LIMITS.maxAttempts).optional(),
+      timeout: z.union([...duration.options, z.literal(false)]).optional(),
       tags: tags.optional(),
       id: z.uuid().optional(),
       unique: unique.optional(),
     }),
     result: enqueued,
   },
+  "jobs.update": {
+    input: z.strictObject({ ...byId, ...changes }),
+    result: z.object({ status: z.literal("updated") }),
+  },
+  "jobs.promote": { input: z.strictObject(byId), result: z.object({ status: z.literal("promoted") }) },
   "jobs.retry": {
     input: z.strictObject(byId),
     result: z.object({ status: z.literal("retried") }),
@@ -293,6 +338,8 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
   },
   "jobs.rerun": { input: z.strictObject({ ...byId, input: z.unknown().optional() }), result: enqueued },
   "jobs.remove": { input: z.strictObject(byId), result: z.object({ status: z.literal("removed") }) },
+  "jobs.updateMany": { input: z.strictObject({ ...target, ...changes }), result: operation },
+  "jobs.promoteMany": { input: many, result: operation },
   "jobs.retryMany": { input: many, result: operation },
   "jobs.cancelMany": { input: many, result: operation },
   "jobs.removeMany": { input: many, result: operation },
@@ -333,9 +380,15 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
   "schedules.disable": { input: z.strictObject(byName), result: scheduled },
   "schedules.reset": { input: z.strictObject(byName), result: scheduled },
   "schedules.run": { input: z.strictObject(byName), result: enqueued },
-  "queues.list": { input: none, result: z.object({ queues: z.array(queue) }) },
+  "queues.list": { input: none, result: z.object({ queues: z.array(queue), paused: z.boolean() }) },
+  "queues.pauseAll": { input: none, result: pausedAll },
+  "queues.resumeAll": { input: none, result: pausedAll },
   "queues.pause": { input: z.strictObject(byQueue), result: paused },
   "queues.resume": { input: z.strictObject(byQueue), result: paused },
+  "keys.free": {
+    input: z.strictObject({ key: string(LIMITS.keyLength), user: string(LIMITS.userLength).optional() }),
+    result: z.object({ status: z.enum(["freed", "held", "missing"]) }),
+  },
   "workers.list": { input: none, result: z.object({ workers: z.array(worker) }) },
   "types.list": { input: none, result: z.object({ types: z.array(z.string()) }) },
   "audit.list": {
@@ -366,7 +419,10 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
 };
 
 export const SUMMARY: z.ZodType<SummaryResult> = z.object({
-  stats: z.intersection(z.record(state, z.int()), z.object({ oldestDueMs: z.number().nullable() })),
+  stats: z.intersection(
+    z.record(state, z.int()),
+    z.object({ oldestDueMs: z.number().nullable(), paused: z.boolean() }),
+  ),
   recentFailures: z.array(summary),
 });
 

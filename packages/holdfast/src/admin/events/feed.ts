@@ -2,9 +2,11 @@ import type { Holdfast } from "../../engine/client/holdfast.js";
 import type { EventName } from "../../engine/events/events.js";
 import type { ListOptions } from "../../engine/client/filter.js";
 import type { Job } from "../../job/job.js";
+import { isWaiting } from "../../job/state.js";
 import { messageOf } from "../../job/thrown.js";
 import { ApiError } from "../http/api-error.js";
-import { jobSummary } from "../calls/serializers.js";
+import type { Redactor } from "../../redact.js";
+import { jobSummary, redactProgress } from "../calls/serializers.js";
 import { EventBuffer } from "./event-buffer.js";
 import { statsResult } from "../calls/stats-result.js";
 import { newSseClient, type SseClient } from "./sse-client.js";
@@ -21,6 +23,7 @@ const FORWARDED_EVENTS: readonly EventName[] = [
   "cancelled",
   "released",
   "retried",
+  "updated",
   "removed",
   "lost",
   "stuck",
@@ -56,6 +59,7 @@ const ENCODER = new TextEncoder();
 export class Feed {
   readonly #hf: Holdfast;
   readonly #maxPerCaller: number;
+  readonly #redact: Redactor;
   readonly #buffer = new EventBuffer();
   /** With the caller of each. */
   readonly #clients = new Map<SseClient, string>();
@@ -74,8 +78,9 @@ export class Feed {
   #sent = 0;
   #ticking = false;
 
-  constructor(hf: Holdfast, { streamsPerCaller }: { streamsPerCaller: number }) {
+  constructor(hf: Holdfast, { streamsPerCaller, redact }: { streamsPerCaller: number; redact: Redactor }) {
     this.#hf = hf;
+    this.#redact = redact;
     this.#maxPerCaller = streamsPerCaller;
   }
 
@@ -138,7 +143,7 @@ export class Feed {
     if (this.#ticking) return;
     this.#ticking = true;
     try {
-      this.#send("stats", statsResult(await this.#hf.stats()));
+      this.#send("stats", statsResult(await this.#hf.stats(), await this.#hf.isPaused()));
       await this.#pollJobs();
     } catch (error) {
       this.#send("outage", { message: messageOf(error) });
@@ -157,9 +162,11 @@ export class Feed {
     }
     for (const job of found) {
       if (seen.has(job.id)) continue;
-      const version = `${job.state} ${job.attempt} ${job.progress?.fraction ?? ""} ${job.progress?.note ?? ""}`;
+      const version = versionOf(job);
       seen.set(job.id, version);
-      if (this.#seen !== null && this.#seen.get(job.id) !== version) this.#sendLimited("job", jobSummary(job));
+      if (this.#seen !== null && this.#seen.get(job.id) !== version) {
+        this.#sendLimited("job", jobSummary(job, this.#redact));
+      }
     }
     this.#seen = seen;
   }
@@ -173,7 +180,7 @@ export class Feed {
     // The feed was stopped while a poll was in progress.
     if (this.#timer === null) return;
     try {
-      this.#pending += `event: ${name}\ndata: ${JSON.stringify(withoutOutput(value))}\n\n`;
+      this.#pending += `event: ${name}\ndata: ${JSON.stringify(shown(value, this.#redact))}\n\n`;
     } catch {
       return;
     }
@@ -196,9 +203,17 @@ function tooManyStreams(message: string): ApiError {
   return new ApiError(429, "TOO_MANY_STREAMS", message, { headers: { "retry-after": "5" } });
 }
 
-/** Outputs are not redacted here; clients read them with `jobs.get`. */
-function withoutOutput(value: unknown): unknown {
-  if (typeof value !== "object" || value === null || !("output" in value)) return value;
+/** Changes if an event for the job should be sent. The due time of a leased job is the end of its lease and changes often. */
+function versionOf({ state, attempt, queue, priority, dueAt, progress }: Job): string {
+  const due = isWaiting(state) ? dueAt : null;
+  return JSON.stringify([state, attempt, queue, priority, due, progress]);
+}
+
+/** Without outputs, which clients read with `jobs.get`, and with the data of a `progress` event redacted. */
+function shown(value: unknown, redact: Redactor): unknown {
+  if (typeof value !== "object" || value === null) return value;
+  if ("data" in value) return redactProgress(value, redact);
+  if (!("output" in value)) return value;
   const { output: _output, ...rest } = value;
   return rest;
 }

@@ -24,7 +24,8 @@ import {
   type ClientAddress,
 } from "../auth/authenticator.js";
 import { Feed } from "../events/feed.js";
-import { HANDLERS, type CallContext } from "../calls/handlers.js";
+import type { CallContext } from "../calls/call-context.js";
+import { HANDLERS } from "../calls/handlers.js";
 import { LaneLimit } from "../calls/lane-limit.js";
 import { readInput } from "./input.js";
 import { openApi, statusOf } from "../contract/openapi.js";
@@ -130,6 +131,7 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { emitOutages }: { 
   const lanes = new LaneLimit(hf, readCount(options.maxLanes ?? 10_000, "maxLanes", 1, 1_000_000_000));
   const feed = new Feed(hf, {
     streamsPerCaller: readCount(options.streamsPerCaller ?? 20, "streamsPerCaller", 1, 200),
+    redact,
   });
   const ownMetrics = options.metrics === undefined ? new Metrics(hf) : null;
   const metrics = options.metrics === false ? null : (options.metrics ?? ownMetrics);
@@ -203,10 +205,14 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { emitOutages }: { 
 
   async function summary(request: Request): Promise<Response> {
     await authenticator.authorize(request, { role: "viewer" });
-    const [stats, failures] = await Promise.all([hf.stats(), latestFailures(hf, RECENT_FAILURES)]);
+    const [stats, paused, failures] = await Promise.all([
+      hf.stats(),
+      hf.isPaused(),
+      latestFailures(engineOf(hf), RECENT_FAILURES),
+    ]);
     const result: SummaryResult = {
-      stats: { ...stats.states, oldestDueMs: stats.oldestDueMs },
-      recentFailures: failures.map(jobSummary),
+      stats: { ...stats.states, oldestDueMs: stats.oldestDueMs, paused },
+      recentFailures: failures.map((job) => jobSummary(job, redact)),
     };
     return jsonResponse(result, 200);
   }

@@ -3,7 +3,7 @@ import { withSubject } from "../../errors.js";
 import { pathText } from "../../job/json.js";
 import { ApiError } from "./api-error.js";
 import type { Calls } from "../contract/api-types.js";
-import { pathParameters, ROUTES, type RouteName } from "../contract/routes.js";
+import { hasQuery, pathParameters, ROUTES, type RouteName } from "../contract/routes.js";
 import { SCHEMAS } from "../contract/schemas.js";
 import { validationMessage } from "./validation-messages.js";
 
@@ -39,16 +39,16 @@ export function inputSchema(name: RouteName): JsonSchema {
   return schema;
 }
 
-/** Reads and validates the input of a call: path parameters, and the query (GET) or the body. */
+/** Reads and validates the input of a call: path parameters, and the query (GET, DELETE) or the body. */
 export async function readInput<Name extends RouteName>(
   name: Name,
   request: Request,
   path: Readonly<Record<string, string>>,
 ): Promise<Calls[Name]["input"]> {
-  const { method } = ROUTES[name];
+  const takesQuery = hasQuery(ROUTES[name]);
   const { searchParams } = new URL(request.url);
-  const given = method === "GET" ? readQuery(name, searchParams) : await readBody(request, maxBodyBytes(name));
-  const [unused] = method === "GET" ? [] : searchParams.keys();
+  const given = takesQuery ? readQuery(name, searchParams) : await readBody(request, maxBodyBytes(name));
+  const [unused] = takesQuery ? [] : searchParams.keys();
   if (unused !== undefined)
     throw invalidRequest([{ path: unused, message: "is a query parameter, but this route takes none" }]);
   const parts = pathParameters(ROUTES[name].path);
@@ -104,8 +104,18 @@ function isEnumList({ items }: JsonSchema): boolean {
 function parseParameter(text: string, schema: JsonSchema | undefined): unknown {
   if ((schema?.type === "integer" || schema?.type === "number") && /^-?\d{1,16}(?:\.\d{1,10})?$/.test(text))
     return Number(text);
+  if (schema?.type === "object") return parseObject(text);
   if (schema?.type === "boolean" && /^(?:true|false)$/.test(text)) return text === "true";
   return text;
+}
+
+/** Not JSON: the schema rejects the string. */
+function parseObject(text: string): unknown {
+  try {
+    return isNestedDeeper(text, MAX_DEPTH) ? text : JSON.parse(text);
+  } catch {
+    return text;
+  }
 }
 
 async function readBody(request: Request, maxBytes: number): Promise<Record<string, unknown>> {

@@ -38,7 +38,7 @@ export const doctorCommand: Command = command({
     const general = !isCurrent
       ? []
       : await withAdmin(context, { url: null, token: undefined }, async (client) => {
-          const [stats, { workers }, { queues }] = await Promise.all([
+          const [stats, { workers }, { queues, paused: allPaused }] = await Promise.all([
             client.jobs.stats(),
             client.workers.list(),
             client.queues.list(),
@@ -50,6 +50,7 @@ export const doctorCommand: Command = command({
             ...checkTypes(stats, knownTypes(workers, now), on),
             checkAge(stats.oldestDueMs),
             checkDead(stats.states.dead, on),
+            ...(allPaused ? [allPausedFinding(on)] : []),
             ...queues
               .filter(({ paused }) => paused)
               .map(({ queue }): Finding => ({
@@ -71,6 +72,15 @@ export const doctorCommand: Command = command({
     return findings.some(({ level }) => level === "problem") ? 1 : 0;
   },
 });
+
+function allPausedFinding(on: string): Finding {
+  return {
+    check: "paused queues",
+    level: "warning",
+    found: "All queues are paused.",
+    advice: `To resume them, run: holdfast queues resume --all${on}`,
+  };
+}
 
 function checkSchema(problem: SchemaProblem | null): Finding {
   if (problem === null) return { check: "schema", level: "ok", found: "Up to date.", advice: null };

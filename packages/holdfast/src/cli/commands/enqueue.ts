@@ -56,6 +56,12 @@ export const enqueueCommand: Command = command({
     user: { kind: "text", description: "User that the job belongs to." },
     tag: { kind: "text", repeated: true, description: "Tag, for filters." },
     attempts: { kind: "count", min: 1, max: LIMITS.maxAttempts, description: "Maximum number of attempts." },
+    timeout: {
+      kind: "text",
+      placeholder: "duration",
+      complete: ["none"],
+      description: "Maximum duration of an attempt, e.g. 10m, or none. Default: the timeout of the type.",
+    },
     ...MODULE_FLAG,
     id: { kind: "text", placeholder: "uuid", description: "Job id. Enqueueing the same id again has no effect." },
     ...CONNECTION_FLAGS,
@@ -79,6 +85,7 @@ export const enqueueCommand: Command = command({
     if (delay !== undefined && at !== undefined) throw new UsageError("--delay and --at cannot be combined");
     const runAt = at === undefined ? undefined : readTime(at, "instant");
     const expiresAt = expires === undefined ? undefined : readTime(expires, "future");
+    const timeout = timeoutOf(flags.timeout);
     const unique = uniqueOf(flags.unique, flags["unique-for"], flags["on-conflict"]);
     const jobs = await knownJobs(context, flags.url);
     await withAdmin(context, { ...flags, jobs: jobs ?? [], createsStore: true }, async (client) => {
@@ -94,6 +101,7 @@ export const enqueueCommand: Command = command({
         ...(user !== undefined && { user }),
         ...(tags.length > 0 && { tags }),
         ...(maxAttempts !== undefined && { maxAttempts }),
+        ...(timeout !== undefined && { timeout }),
         ...(id !== undefined && { id }),
       });
       context.output.result(enqueued, (writer) => writer.line(enqueued.id));
@@ -104,6 +112,12 @@ export const enqueueCommand: Command = command({
     });
   },
 });
+
+function timeoutOf(text: string | undefined): string | false | undefined {
+  if (text === undefined || text === "none") return text === undefined ? undefined : false;
+  if ("value" in parseValue({ kind: "duration" }, text)) return text;
+  throw new UsageError(`--timeout: ${showValue(text)} is neither a duration such as 10m, nor none`);
+}
 
 type Unique = Exclude<Calls["jobs.enqueue"]["input"]["unique"], string | undefined>;
 

@@ -7,7 +7,8 @@ import { doctorCommand } from "./doctor.js";
 import { enqueueCommand } from "./enqueue.js";
 import { helpCommand } from "./help.js";
 import { importCommand } from "./import.js";
-import { jobsCommand } from "./jobs.js";
+import { jobsCommand } from "./jobs/index.js";
+import { keysCommand } from "./keys.js";
 import { migrateCommand } from "./migrate.js";
 import { processCommand } from "./process.js";
 import { queuesCommand } from "./queues.js";
@@ -29,6 +30,7 @@ export const commands: readonly Command[] = [
   jobsCommand,
   schedulesCommand,
   queuesCommand,
+  keysCommand,
   workersCommand,
   statsCommand,
   tokensCommand,

@@ -3,11 +3,12 @@ import type { AdminClient } from "../../admin/contract/client.js";
 import { didYouMean } from "../../config/index.js";
 import { isCut } from "../../observe/names.js";
 import { command, group, type Argument, type Command } from "../parse/command.js";
+import { UsageError } from "../errors.js";
 import { CONNECTION_FLAGS, withAdmin } from "../store/admin-connection.js";
 import { paint, type Part } from "../ui/style.js";
 
 type Counts = StatsResult["states"];
-const QUEUE = { kind: "text", description: "Name of the queue." } as const satisfies Argument;
+const QUEUE = { kind: "text", optional: true, description: "Name of the queue." } as const satisfies Argument;
 
 const list = command({
   name: "list",
@@ -15,7 +16,7 @@ const list = command({
   flags: CONNECTION_FLAGS,
   run: (context, { flags }) =>
     withAdmin(context, flags, async (client) => {
-      const [{ queues }, stats] = await Promise.all([client.queues.list(), client.jobs.stats()]);
+      const [{ queues, paused: allPaused }, stats] = await Promise.all([client.queues.list(), client.jobs.stats()]);
       const rows = queues.map((each) => ({
         ...each,
         counts: Object.hasOwn(stats.queues, each.queue) ? stats.queues[each.queue] : null,
@@ -24,7 +25,8 @@ const list = command({
       const none = isCut(stats.queues) ? "?" : "0";
       const shown = (counts: Counts | null | undefined, count: (of: Counts) => number): string =>
         counts === null || counts === undefined ? none : String(count(counts));
-      context.output.result({ queues: rows }, (writer) => {
+      context.output.result({ queues: rows, paused: allPaused }, (writer) => {
+        if (allPaused) writer.line(paint("All queues are paused.", "yellow"));
         if (rows.length === 0) return writer.line("No queues.");
         writer.table(
           [
@@ -41,7 +43,7 @@ const list = command({
             shown(counts, (of) => of.claimed + of.running),
             shown(counts, (of) => of.dead),
             priorities.join(", "),
-            paused ? paint("paused", "yellow") : "active",
+            paused || allPaused ? paint("paused", "yellow") : "active",
           ]),
         );
       });
@@ -55,22 +57,29 @@ async function knownQueues(client: AdminClient): Promise<string[]> {
   return [...new Set([...queues.map(({ queue }) => queue), ...live])];
 }
 
-const pauseOrResume = (name: "pause" | "resume", summary: string, done: string): Command =>
+const pauseOrResume = (name: "pause" | "resume", summary: string, verb: string, done: string): Command =>
   command({
     name,
     summary,
     arguments: { queue: QUEUE },
-    flags: CONNECTION_FLAGS,
-    run: (context, { flags, args }) =>
-      withAdmin(context, flags, async (client) => {
-        const { queue } = args;
+    flags: { all: { kind: "switch", description: `${verb} all queues.` }, ...CONNECTION_FLAGS },
+    run(context, { flags, args }) {
+      const { queue } = args;
+      if (queue !== undefined && flags.all) throw new UsageError("a queue and --all cannot be combined");
+      if (queue === undefined && !flags.all) throw new UsageError("no queue given", `name a queue, or use --all`);
+      return withAdmin(context, flags, async (client) => {
+        if (queue === undefined) {
+          const result = await client.queues[`${name}All`]();
+          return context.output.result(result, (writer) => writer.line(`${done} all queues`));
+        }
         const known = await knownQueues(client);
         const result = await client.queues[name]({ queue });
         if (!known.includes(queue)) {
           context.output.warn(`no job or worker uses the queue ${queue}${didYouMean(queue, known)}`);
         }
         context.output.result(result, (writer) => writer.line(`${done} ${result.queue}`));
-      }),
+      });
+    },
   });
 
 export const queuesCommand: Command = group({
@@ -78,7 +87,7 @@ export const queuesCommand: Command = group({
   summary: "List, pause and resume queues.",
   commands: [
     list,
-    pauseOrResume("pause", "Pause a queue in every process. Running jobs continue.", "Paused"),
-    pauseOrResume("resume", "Resume a paused queue.", "Resumed"),
+    pauseOrResume("pause", "Pause a queue, or all, in every process. Running jobs continue.", "Pause", "Paused"),
+    pauseOrResume("resume", "Resume a paused queue, or undo a pause of all.", "Resume", "Resumed"),
   ],
 });

@@ -56,7 +56,7 @@ export const statsCommand: Command = command({
 });
 
 /** The lines of a frame that are not queues: time, titles, the number of omitted queues, the totals and the fields below. */
-const OTHER_LINES = 7;
+const OTHER_LINES = 8;
 
 function showStats(writer: TextWriter, stats: StatsResult, paused: readonly string[], maxQueues = Infinity): void {
   const queues = busiest(Object.entries(stats.queues), maxQueues);
@@ -75,6 +75,7 @@ function showStats(writer: TextWriter, stats: StatsResult, paused: readonly stri
   writer.line("");
   const { oldestDueMs, lastMinute, completedPerSecond } = stats;
   writer.fields([
+    ...(stats.paused ? [["paused", paint("all queues", "yellow")] as const] : []),
     ["oldest due job", oldestDueMs === null ? "none" : `${lengthOf(oldestDueMs)} ago`],
     [
       "last minute",

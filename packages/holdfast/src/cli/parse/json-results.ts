@@ -9,6 +9,11 @@ export const JSON_RESULTS: Readonly<Record<string, string>> = {
   process: "`{ ran }`, the number of jobs",
   enqueue: "the result of `jobs.enqueue`",
   "jobs list": "the result of `jobs.list`",
+  "jobs count": "the result of `jobs.count`",
+  "jobs update":
+    "one id: `{ id, status }`, with the `status` of `jobs.update`; else the final result of `operations.get`",
+  "jobs promote":
+    "one id: `{ id, status }`, with the `status` of `jobs.promote`; else the final result of `operations.get`",
   "jobs show": "the result of `jobs.get`",
   "jobs retry":
     "one id: `{ id, status }`, with the `status` of `jobs.retry`; else the final result of `operations.get`",
@@ -32,8 +37,9 @@ export const JSON_RESULTS: Readonly<Record<string, string>> = {
   "schedules run": "the result of `schedules.run`",
   "queues list":
     "the result of `queues.list`, and in each queue `counts`: its jobs by state as in `jobs.stats`, or null if it has none, or if they are part of `other` there",
-  "queues pause": "the result of `queues.pause`",
-  "queues resume": "the result of `queues.resume`",
+  "queues pause": "the result of `queues.pause`; with `--all` of `queues.pauseAll`",
+  "queues resume": "the result of `queues.resume`; with `--all` of `queues.resumeAll`",
+  "keys free": "`{ key, status }`, with the `status` of `keys.free`",
   workers: "the result of `workers.list`",
   stats: "the result of `jobs.stats`; with `--watch` one per line",
   "tokens create": "the result of `tokens.create`",

@@ -30,6 +30,11 @@ export function jobs(count: number): string {
   return count === 1 ? "1 job" : `${countOf(count)} jobs`;
 }
 
+/** `2 of 4`. */
+export function attemptOf({ attempt, maxAttempts }: JobSummary): string {
+  return `${attempt} of ${maxAttempts}`;
+}
+
 /** A time relative to now: `3s ago`, `in 2h`. */
 export function agoOf(time: string | null, now: number): Part {
   if (time === null) return paint("–", "gray");

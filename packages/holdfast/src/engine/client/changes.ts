@@ -13,7 +13,7 @@ import type { EngineContext } from "../context.js";
 import type { JobEvent } from "../events/events.js";
 import { readFilter, type Filter, type ReadFilter } from "./filter.js";
 import { readUpdate, updateJob, updateJobs, type UpdateOptions } from "./job-updates.js";
-import { listJobs, type ListedJobs } from "./list-jobs.js";
+import { listJobs, type InputView, type ListedJobs } from "./list-jobs.js";
 
 /** Options of a change of all jobs that match a filter. */
 export interface BulkOptions {
@@ -46,8 +46,12 @@ interface Change<Result> {
 export class Changes {
   readonly #requireOpen: () => EngineContext;
 
-  constructor(requireOpen: () => EngineContext) {
+  readonly #see: InputView | undefined;
+
+  /** `see`: what a filter by input compares, as in `listJobs`. */
+  constructor(requireOpen: () => EngineContext, see?: InputView) {
     this.#requireOpen = requireOpen;
+    this.#see = see;
   }
 
   cancel(target: Target, scope: Scope, options?: BulkOptions): Promise<CancelResult | CancelResult[] | number> {
@@ -141,7 +145,12 @@ export class Changes {
   async *#matching(filter: ReadFilter): AsyncGenerator<ListedJobs> {
     let cursor: string | null = null;
     do {
-      const page: ListedJobs = await listJobs(this.#requireOpen(), filter, { limit: CHUNK, cursor, payloads: false });
+      const page: ListedJobs = await listJobs(
+        this.#requireOpen(),
+        filter,
+        { limit: CHUNK, cursor, payloads: false },
+        this.#see,
+      );
       if (page.examined > 0) yield page;
       cursor = page.cursor;
     } while (cursor !== null);

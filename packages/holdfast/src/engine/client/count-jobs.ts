@@ -2,7 +2,7 @@ import { readCount, refuseUnknown, optionKeys } from "../../options.js";
 import type { JobFilter, StoreStats } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import type { ReadFilter } from "./filter.js";
-import { listJobs, withHolder } from "./list-jobs.js";
+import { listJobs, withHolder, type InputView } from "./list-jobs.js";
 
 /** What `hf.count` takes besides the filter. */
 export interface CountOptions {
@@ -21,13 +21,18 @@ const AT_MOST = 10_000;
 const COUNTED_MS = 30;
 const METERED_PAGE = 200;
 
-/** Counts without reading the jobs, where the store can, and for a limited time. */
-export async function countJobs(engine: EngineContext, filter: ReadFilter, options: CountOptions): Promise<JobCount> {
+/** Counts without reading the jobs, where the store can, and for a limited time. `see`: as in `listJobs`. */
+export async function countJobs(
+  engine: EngineContext,
+  filter: ReadFilter,
+  options: CountOptions,
+  see?: InputView,
+): Promise<JobCount> {
   refuseUnknown(options, COUNT_KEYS, "count");
   const atMost = readCount(options.atMost ?? AT_MOST, "atMost", 1, Number.MAX_SAFE_INTEGER);
   const stored = await withHolder(engine, filter);
   if (stored === null) return { count: 0, exact: true };
-  if (filter.input !== null) return countBySearch(engine, filter, atMost);
+  if (filter.input !== null) return countBySearch(engine, filter, atMost, see);
   if (isCounted(stored)) {
     const count = sum(await engine.store.stats(), stored);
     const exact = count <= atMost && engine.store.capabilities.exactCounts;
@@ -78,8 +83,13 @@ async function countBySkipping({ store, clock }: EngineContext, filter: JobFilte
   }
 }
 
-async function countBySearch(engine: EngineContext, filter: ReadFilter, atMost: number): Promise<JobCount> {
+async function countBySearch(
+  engine: EngineContext,
+  filter: ReadFilter,
+  atMost: number,
+  see?: InputView,
+): Promise<JobCount> {
   const page = { limit: Math.min(atMost, 1_000), cursor: null, payloads: false };
-  const { jobs, cursor } = await listJobs(engine, filter, page);
+  const { jobs, cursor } = await listJobs(engine, filter, page, see);
   return { count: jobs.length, exact: cursor === null };
 }

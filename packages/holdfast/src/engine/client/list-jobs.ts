@@ -6,6 +6,9 @@ import type { ReadFilter } from "./filter.js";
 import type { InputMatcher } from "./input-condition.js";
 import { parseStored } from "./job-view.js";
 
+/** Changes an input before a search compares it. */
+export type InputView = (input: unknown) => unknown;
+
 /** A page of a list. */
 export interface ListedJobs {
   jobs: StoredJob[];
@@ -33,7 +36,7 @@ export async function listJobs(
   engine: EngineContext,
   filter: ReadFilter,
   page: PageRequest,
-  see: (input: unknown) => unknown = (input) => input,
+  see: InputView = (input) => input,
 ): Promise<ListedJobs> {
   const { store, cursors } = engine;
   const label = labelOf(filter, page);
@@ -45,7 +48,17 @@ export async function listJobs(
     input === null
       ? withCount(await store.list(stored, { ...page, cursor: from }))
       : await search(engine, stored, { ...page, cursor: from }, (value) => input(see(value)));
-  return { jobs, cursor: cursor === null ? null : await cursors.encrypt(`${label}${cursor}`), examined };
+  return { jobs, cursor: cursor === null ? null : await cursorAt(engine, filter, page, cursor), examined };
+}
+
+/** The cursor of a list that continues at a position of the store. */
+export async function cursorAt(
+  { cursors }: Pick<EngineContext, "cursors">,
+  filter: ReadFilter,
+  page: Pick<PageRequest, "order">,
+  position: string,
+): Promise<string> {
+  return cursors.encrypt(`${labelOf(filter, page)}${position}`);
 }
 
 function withCount({ jobs, cursor }: JobPage): ListedJobs {
@@ -99,7 +112,7 @@ async function search(
 }
 
 /** Identifies the conditions and the order of a list. */
-function labelOf({ stored, key }: ReadFilter, { order = "newest" }: PageRequest): string {
+function labelOf({ stored, key }: ReadFilter, { order = "newest" }: Pick<PageRequest, "order">): string {
   const text = JSON.stringify([
     Object.entries(stored)
       .filter(([, value]) => value !== undefined)

@@ -9,6 +9,7 @@ import {
   retryHints,
   scheduleHints,
   settleHints,
+  updateHints,
   WORK_NOW,
 } from "../hints.js";
 import { AuditLog } from "./audit.js";
@@ -178,6 +179,15 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
         hint(...retryHints(results));
         return results;
       }),
+    update: (updates, scope) =>
+      run(async () => {
+        const now = time();
+        const results = await changes.update(updates, scope ?? {}, now);
+        hint(...updateHints(updates, results, now));
+        return results;
+      }),
+    keyHolder: (key) => run(() => changes.keyHolder(key, time())),
+    freeKey: (key) => run(() => changes.freeKey(key, time())),
     remove: (ids, scope) => run(() => counted(() => changes.remove(ids, scope ?? {}, time()))),
 
     reapExpiredLeases: (limit) =>
@@ -197,6 +207,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
         }),
       ),
     purge: (request) => run(() => counted(() => maintenance.purge(request, time()))),
+    purgeDue: (limit) => run(() => counted(() => maintenance.purgeDue(limit, time()))),
     maintain: () => run(() => maintenance.maintain(time())),
     tryAcquireDuty: (duty, everyMs) => run(() => maintenance.tryAcquireDuty(duty, everyMs, time())),
 

@@ -4,7 +4,7 @@ import type { PendingMigration } from "../../store.js";
 import { numberOf, type Item } from "./connection/attributes.js";
 import { SCHEMA_VERSION, type SharedConfig } from "./connection/config.js";
 import { isMissingTable } from "./connection/errors.js";
-import { CONFIG, EXPIRING, LISTED, LIVE, OWNED, TABLE_KEY } from "./jobs/item-keys.js";
+import { CHILDREN, CONFIG, EXPIRING, LISTED, LIVE, OWNED, TABLE_KEY } from "./jobs/item-keys.js";
 import type { Table } from "./connection/table.js";
 
 interface IndexDefinition {
@@ -13,6 +13,8 @@ interface IndexDefinition {
   range: string;
   /** Attributes that its entries contain besides the keys. */
   include: readonly string[];
+  /** The store works without it. On a large table, it may take hours to create. */
+  optional?: boolean;
 }
 
 /** Entries of the live index contain what a claim, a list or a count needs before it reads the job. */
@@ -21,6 +23,7 @@ const INDEXES: readonly IndexDefinition[] = [
   { ...LISTED, include: [] },
   { ...OWNED, include: [] },
   { ...EXPIRING, include: [] },
+  { ...CHILDREN, include: [], optional: true },
 ];
 const TTL_ATTRIBUTE = "ttl";
 const POLL_MS = 250;
@@ -79,11 +82,12 @@ export async function migrate(table: Table, config: SharedConfig, { ttl }: { ttl
     await create(table);
     found = await waitUntilActive(table);
   } else rejectForeign(found, table);
-  if (found.TableStatus !== "ACTIVE") found = await waitUntilActive(table);
+  if (!isUsable(found)) found = await waitUntilActive(table);
   // Before the indexes: a newer version may have removed one.
   await rejectNewer(table, config);
-  for (const index of INDEXES) await ensureIndex(index, found, table);
+  for (const index of INDEXES) if (index.optional !== true) await ensureIndex(index, found, table);
   if (ttl) await enableTtl(table);
+  for (const index of INDEXES) if (index.optional === true) await requestIndex(index, found, table);
 }
 
 /** What `migrate` would create. */
@@ -94,8 +98,7 @@ export async function pendingMigrations(table: Table, { ttl }: { ttl: boolean })
   const config = await table.get(CONFIG);
   rejectNewerVersion(config, table);
   const titles = [
-    // A table that is being updated can be used.
-    ...(["ACTIVE", "UPDATING"].includes(found.TableStatus ?? "") ? [] : [`${table.where} to become active`]),
+    ...(isUsable(found) ? [] : [`${table.where} to become active`]),
     ...(config === null ? ["the shared config item"] : []),
     ...INDEXES.filter((index) => !hasIndex(found, index)).map(({ name }) => `the index ${name}`),
     ...(ttl && !(await isTtlEnabled(table)) ? ["the time to live"] : []),
@@ -121,15 +124,38 @@ async function create(table: Table): Promise<void> {
 /** DynamoDB creates one index at a time. */
 async function ensureIndex(index: IndexDefinition, before: TableDescription, table: Table): Promise<void> {
   for (let trial = 0, found = before; !hasIndex(found, index); trial++) {
-    const refused = await tolerating(["ResourceInUseException", "ValidationException", "LimitExceededException"], () =>
-      table.send("UpdateTable", {
-        AttributeDefinitions: attributes([index]),
-        GlobalSecondaryIndexUpdates: [{ Create: indexInput(index) }],
-      }),
-    );
+    const refused = await createIndex(index, table);
     if (refused !== null && trial === MAX_TRIES) throw refused;
     found = await waitUntilActive(table);
   }
+}
+
+/**
+ * Starts to create an index and does not wait for it. If DynamoDB is creating another index now, a later migration tries
+ * again. So does one with the permission to change the table.
+ */
+async function requestIndex(index: IndexDefinition, found: TableDescription, table: Table): Promise<void> {
+  if (!hasIndex(found, index)) await createIndex(index, table, ["AccessDeniedException"]);
+}
+
+/** Returns why the index was not created; null if it was. */
+function createIndex(index: IndexDefinition, table: Table, tolerated: readonly string[] = []): Promise<Error | null> {
+  const names = ["ResourceInUseException", "ValidationException", "LimitExceededException", ...tolerated];
+  return tolerating(names, () =>
+    table.send("UpdateTable", {
+      AttributeDefinitions: attributes([index]),
+      GlobalSecondaryIndexUpdates: [{ Create: indexInput(index) }],
+    }),
+  );
+}
+
+/** A table can be used while it is updated, except that an index cannot be read before it is complete. */
+function isUsable({ TableStatus = "", GlobalSecondaryIndexes = [] }: TableDescription): boolean {
+  const needed = INDEXES.filter(({ optional }) => optional !== true).map(({ name }) => name);
+  const incomplete = GlobalSecondaryIndexes.filter(({ IndexStatus }) => IndexStatus === "CREATING");
+  return (
+    ["ACTIVE", "UPDATING"].includes(TableStatus) && !incomplete.some(({ IndexName }) => needed.includes(IndexName))
+  );
 }
 
 function hasIndex({ GlobalSecondaryIndexes = [] }: TableDescription, { name }: IndexDefinition): boolean {

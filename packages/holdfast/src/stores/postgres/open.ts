@@ -10,6 +10,7 @@ import {
   retryHints,
   scheduleHints,
   settleHints,
+  updateHints,
   WORK_NOW,
 } from "../hints.js";
 import { refuseForeignCursor } from "../list-plan.js";
@@ -42,6 +43,8 @@ import { sqlFor } from "./connection/sql.js";
 import { tokenOperations } from "./tokens.js";
 import { TypesIndex } from "./schema/types-index.js";
 import { checkServer } from "./connection/server-check.js";
+import { keyOperations } from "./jobs/unique-keys.js";
+import { updateOperation } from "./jobs/update.js";
 import { maintenanceOperations } from "./jobs/maintenance.js";
 import { hideSecret } from "../../access/secret.js";
 import { CounterRollup } from "./jobs/counter-rollup.js";
@@ -169,6 +172,8 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   const claim = claimOperation(sql, typesIndex);
   const leases = leaseOperations(sql);
   const changes = changeOperations(sql);
+  const update = updateOperation(sql);
+  const keys = keyOperations(sql);
   const queries = queryOperations(sql);
   const importLegacy = importOperation(sql, queries);
   const schedules = scheduleOperations(sql, inserts);
@@ -365,7 +370,16 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
         hint(...retryHints(results));
         return results;
       }),
+    update: (updates, scope) =>
+      tracked(async () => {
+        if (updates.length === 0) return [];
+        const results = await update(db, updates, scope ?? {}, time());
+        hint(...updateHints(updates, results, clock.now()));
+        return results;
+      }),
     remove: (ids, scope) => tracked(() => changes.remove(db, ids, scope ?? {})),
+    keyHolder: (key) => tracked(() => keys.holder(db, key, time())),
+    freeKey: (key) => tracked(() => keys.free(db, key, time())),
 
     reapExpiredLeases: (limit) =>
       tracked(async () => {
@@ -380,6 +394,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
         return reaped;
       }),
     purge: (request) => tracked(() => maintenance.purge(db, request, time())),
+    purgeDue: (limit) => tracked(() => maintenance.purgeDue(db, limit, time())),
     maintain: () => tracked(() => maintenance.maintain(db, time())),
     tryAcquireDuty: (name, everyMs) => tracked(() => maintenance.tryAcquireDuty(db, name, everyMs, time())),
 

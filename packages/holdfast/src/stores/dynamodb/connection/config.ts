@@ -1,7 +1,7 @@
 import { LIMITS } from "../../../defaults.js";
 import { HoldfastError } from "../../../errors.js";
 import type { QueueRecord } from "../../../store.js";
-import { itemOf, MAX_ITEM_BYTES, numberOf, numbersOf, type Item } from "./attributes.js";
+import { flagOf, itemOf, MAX_ITEM_BYTES, numberOf, numbersOf, type Item } from "./attributes.js";
 import { Change } from "./expressions.js";
 import { isInvalidItem } from "./errors.js";
 import { CONFIG, LIVE, LISTED, LIST_CLASSES, laneKey, listKey } from "../jobs/item-keys.js";
@@ -21,6 +21,8 @@ export interface Config {
   paused: ReadonlySet<string>;
   /** Every job type in use. A list reads these types only. */
   types: string[];
+  /** Whether a job has ever finished with its own purge time. */
+  hasOwnTimes: boolean;
 }
 
 // A process writes the time of use of a lane or type again after this long.
@@ -66,6 +68,7 @@ export class SharedConfig {
   #shardsReadAt = Number.NEGATIVE_INFINITY;
   /** The item has our number of shards. Before that, other processes would not find jobs in the new shards. */
   #shardsRegistered = false;
+  #ownTimesRegistered = false;
 
   /** `shards` is a minimum; null uses the number that the table has. */
   constructor(table: Table, shards: number | null) {
@@ -196,6 +199,17 @@ export class SharedConfig {
     await this.#table.update(CONFIG, new NamedChange().when("attribute_exists(#pk)").removeIn("paused", queue));
   }
 
+  /** Call it before a job finishes with its own purge time. Without one, no call reads the partitions of such jobs. */
+  async ensureOwnTimes(): Promise<void> {
+    if (this.#ownTimesRegistered) return;
+    const change = new Change().set({ own_times: true }).when("attribute_exists(#pk)");
+    if (!(await this.#table.update(CONFIG, change)).done) {
+      await this.create();
+      await this.#table.update(CONFIG, change);
+    }
+    this.#ownTimesRegistered = true;
+  }
+
   async queues(): Promise<QueueRecord[]> {
     const { lanes, paused } = await this.read();
     const priorities = new Map<string, number[]>([...paused].map((queue) => [queue, []]));
@@ -280,5 +294,6 @@ function readConfig(item: Item, shards: number): Config {
     lanes: [...numbersOf(item, "lanes").keys()].map(laneOf),
     paused: new Set(numbersOf(item, "paused").keys()),
     types: [...numbersOf(item, "types").keys()],
+    hasOwnTimes: flagOf(item, "own_times"),
   };
 }

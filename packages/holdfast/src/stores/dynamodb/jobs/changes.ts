@@ -1,13 +1,39 @@
+import { InvalidOptionError } from "../../../errors.js";
 import { isFinished, isLeased, isWaiting } from "../../../job/state.js";
-import type { CancelResult, RemoveResult, RetryResult, ChangeScope, UniqueKey } from "../../../store.js";
-import { numberOf } from "../connection/attributes.js";
-import type { SharedConfig } from "../connection/config.js";
+import type {
+  CancelResult,
+  ChangeScope,
+  FreeKeyResult,
+  JobUpdate,
+  KeyHolder,
+  RemoveResult,
+  RetryResult,
+  UniqueKey,
+  UpdateResult,
+} from "../../../store.js";
+import { jsonBytes } from "../../../job/json.js";
+import { numberOf, stringOf, type Item } from "../connection/attributes.js";
+import type { Lane, SharedConfig } from "../connection/config.js";
 import type { Counts } from "./counts.js";
 import { deleteJob, deleteLeftovers } from "./deletion.js";
 import { Change } from "../connection/expressions.js";
-import { waitForAll, type Inserts } from "./insert.js";
-import { finishedFields, isDeleted, keyItemOf, LIVE_ONLY, readItem, type JobItem } from "./items.js";
-import { dueKey, jobKey, laneKey, listKey, uniqueKey } from "./item-keys.js";
+import { isInvalidItem } from "../connection/errors.js";
+import { newRequestToken, outOfLimits, sameHolder, waitForAll, type Inserts } from "./insert.js";
+import {
+  expiryFields,
+  finishedFields,
+  inputItem,
+  isDeleted,
+  isLarge,
+  keyItemOf,
+  LIVE_ONLY,
+  newInputKey,
+  purgeTime,
+  readItem,
+  tagsAttribute,
+  type JobItem,
+} from "./items.js";
+import { dueKey, jobKey, laneKey, listKey, LIVE, uniqueKey } from "./item-keys.js";
 import type { Table, TransactItem } from "../connection/table.js";
 
 interface Parts {
@@ -17,11 +43,11 @@ interface Parts {
 }
 
 /**
- * cancel, retry and remove. Each reads the job and changes it if it has not changed since.
+ * cancel, retry, update, remove and freeKey. Each reads the job and changes it if it has not changed since.
  *
- * Lost responses: these changes store no request token, so a request that is sent again cannot recognize its own write.
- * Where that would give a wrong result, a transaction is used, because DynamoDB recognizes its ClientRequestToken. That
- * costs twice as much, but these changes are rare.
+ * Lost responses: only `update` stores a request token, so the other requests cannot recognize their own write when they
+ * are sent again. Where that would give a wrong result, a transaction is used, because DynamoDB recognizes its
+ * ClientRequestToken. That costs twice as much, but these changes are rare.
  */
 export class Changes {
   readonly #table: Table;
@@ -112,6 +138,93 @@ export class Changes {
     return state.held ? "held" : state.writes(keyItemOf(job, unique, now));
   }
 
+  async update(updates: readonly JobUpdate[], scope: ChangeScope, now: number): Promise<UpdateResult[]> {
+    if (updates.length === 0) return [];
+    const items = await this.#table.getAll(updates.map(({ id }) => jobKey(id)));
+    const found = new Map(items.map((item) => [readItem(item).id, item]));
+    const waiting = new Map(
+      items.map((item) => [readItem(item).id, readItem(item)] as const).filter(([, { state }]) => isWaiting(state)),
+    );
+    // All new lanes in one write, instead of one write per job.
+    const moved = updates.flatMap((update) => {
+      const job = waiting.get(update.id);
+      return job === undefined || !changesLane(update) ? [] : [inNewLane(job, update)];
+    });
+    if (moved.length > 0) await this.#parts.config.ensureEach(moved, now);
+    // Updates of the same job one after another.
+    const last = new Map<string, Promise<UpdateResult>>();
+    return waitForAll(
+      updates.map((update) => {
+        const before = last.get(update.id);
+        const read = before === undefined ? (found.get(update.id) ?? null) : undefined;
+        const result = Promise.resolve(before?.catch(() => {})).then(() => this.#updateOne(update, scope, now, read));
+        last.set(update.id, result);
+        return result;
+      }),
+    );
+  }
+
+  async #updateOne(
+    update: JobUpdate,
+    scope: ChangeScope,
+    now: number,
+    read: Item | null | undefined,
+  ): Promise<UpdateResult> {
+    rejectInvalid(update);
+    // Request token: an update that is sent again recognizes its own write, even if the job was claimed since.
+    const token = newRequestToken();
+    const { id, input } = update;
+    const inputKey = input !== undefined && isLarge({ input }) ? newInputKey(token) : null;
+    let hasInput = false;
+    const work = async (job: JobItem): Promise<UpdateResult | null> => {
+      if (inputKey !== null && job.inputKey === inputKey) return UPDATED;
+      if (!isWaiting(job.state)) return { status: "not-waiting", state: job.state };
+      if (changesLane(update)) await this.#parts.config.ensure([inNewLane(job, update)], now);
+      // Before the job is written, so that every job that can be read has its input.
+      if (input !== undefined && inputKey !== null && !hasInput) {
+        await this.#table.put(inputItem({ id, input }, inputKey, now));
+        hasInput = true;
+      }
+      const change = updateChange(job, update, inputKey, now).set({ changed: token });
+      const written = await this.#table.update(jobKey(id), change);
+      if (!written.done && !(written.resent && stringOf(written.found ?? {}, "changed") === token)) return null;
+      if (input !== undefined) await this.#dropInput(id, job.inputKey);
+      return UPDATED;
+    };
+    try {
+      const result = await this.#change<UpdateResult>(id, scope, now, work, read);
+      // No job refers to this input, and nothing else would delete it.
+      if (hasInput && result !== UPDATED) await this.#dropInput(id, inputKey);
+      return result === "missing" ? { status: "missing" } : result;
+    } catch (error) {
+      // After any other error, the job may have been written.
+      if (hasInput && isInvalidItem(error)) await this.#dropInput(id, inputKey);
+      throw error;
+    }
+  }
+
+  /** An error here must not fail the call: whether the job was changed is decided. */
+  async #dropInput(id: string, inputKey: string | null): Promise<void> {
+    if (inputKey !== null) await this.#table.delete({ pk: jobKey(id).pk, sk: inputKey }).catch(() => {});
+  }
+
+  async keyHolder(key: string, now: number): Promise<KeyHolder | null> {
+    const state = await this.#parts.inserts.keyState(await this.#table.get(uniqueKey(key)), now);
+    return state.held ? { job: state.by, exists: state.holder !== null } : null;
+  }
+
+  async freeKey(key: string, now: number): Promise<FreeKeyResult> {
+    for (;;) {
+      const item = await this.#table.get(uniqueKey(key));
+      const state = await this.#parts.inserts.keyState(item, now);
+      if (item === null || !state.held) return "missing";
+      if (state.holder !== null) return "held";
+      const written = await this.#table.delete(uniqueKey(key), sameHolder(item));
+      // Lost response: the key was freed, and another job may hold it now.
+      if (written.done || written.resent) return "freed";
+    }
+  }
+
   remove(ids: readonly string[], scope: ChangeScope, now: number): Promise<RemoveResult[]> {
     return waitForAll(
       ids.map((id) =>
@@ -134,7 +247,9 @@ export class Changes {
 
   /** Finishes a waiting job that has not changed since it was read. */
   async #finish(job: JobItem, to: "cancelled" | "dead", change: Change, now: number): Promise<boolean> {
-    change.set({ state: to, finished_at: now, ...finishedFields(job, to, now) }).remove(...LIVE_ONLY);
+    const purgeAt = purgeTime(job, to, now);
+    if (purgeAt !== null) await this.#parts.config.ensureOwnTimes();
+    change.set({ state: to, finished_at: now, ...finishedFields(job, to, now, purgeAt) }).remove(...LIVE_ONLY);
     const { done } = await this.#table.transact([{ update: jobKey(job.id), change }]);
     if (done) this.#parts.counts.finished(job, to, now);
     return done;
@@ -145,15 +260,16 @@ export class Changes {
     return this.#finish(job, "dead", ifUnchanged(job).set({ updated_at: now, ...fields }), now);
   }
 
-  /** If `work` returns null, the job has changed since it was read, and is read again. */
+  /** If `work` returns null, the job has changed since it was read, and is read again. `read`: the job, if it was read. */
   async #change<Result>(
     id: string,
     { user, states }: ChangeScope,
     now: number,
     work: (job: JobItem) => Promise<Result | null> | Result | null,
+    read?: Item | null,
   ): Promise<Result | "missing"> {
-    for (;;) {
-      const found = await this.#table.get(jobKey(id));
+    for (let known = read; ; known = undefined) {
+      const found = known === undefined ? await this.#table.get(jobKey(id)) : known;
       if (found === null || isDeleted(found, now)) return "missing";
       const job = readItem(found);
       if (user !== undefined && job.user !== user) return "missing";
@@ -164,9 +280,49 @@ export class Changes {
   }
 }
 
-function holderOf(key: Parameters<typeof readItem>[0]): string | null {
-  const job = key["job"];
-  return job !== undefined && "S" in job ? job.S : null;
+const UPDATED: UpdateResult = { status: "updated" };
+
+function holderOf(key: Item): string | null {
+  return stringOf(key, "job");
+}
+
+function changesLane({ queue, priority }: JobUpdate): boolean {
+  return queue !== undefined || priority !== undefined;
+}
+
+function inNewLane(job: JobItem, { queue, priority }: JobUpdate): Lane & { type: string } {
+  return { type: job.type, queue: queue ?? job.queue, priority: priority ?? job.priority };
+}
+
+/** Other databases check this with constraints. A lane with such a priority would not be registered. */
+function rejectInvalid({ maxAttempts = 1, priority = 0 }: JobUpdate): void {
+  const problem = outOfLimits({ maxAttempts, priority });
+  if (problem !== null) throw new InvalidOptionError(...problem);
+}
+
+/** The change of a waiting job. Its condition also fails if another update has moved the job or its input. */
+function updateChange(job: JobItem, update: JobUpdate, inputKey: string | null, now: number): Change {
+  const { input, tags, maxAttempts, expiresAt, due } = update;
+  const change = ifUnchanged(job).set({ updated_at: now });
+  change.when(`#lane = ${change.value(stringOf(job.item, LIVE.hash) ?? "")}`);
+  if (changesLane(update)) {
+    const { queue, priority } = inNewLane(job, update);
+    change.set({ queue, priority, lane: laneKey(queue, priority, job.shard) });
+  }
+  if (input !== undefined) {
+    change.set({ input: inputKey === null ? input : null, input_at: inputKey, bytes: jsonBytes(input) });
+    change.when(
+      job.inputKey === null ? "attribute_not_exists(#input_at)" : `#input_at = ${change.value(job.inputKey)}`,
+    );
+  }
+  if (tags !== undefined) change.set({ tags: tagsAttribute(tags) });
+  if (maxAttempts !== undefined) change.set({ max_attempts: maxAttempts });
+  if (expiresAt !== undefined) change.set({ expires_at: expiresAt, ...expiryFields(job.id, expiresAt, job.shard) });
+  if (due !== undefined) {
+    const dueAt = (due.runAt ?? now) + due.delayMs;
+    change.set({ run_at: dueAt, due_at: dueAt, due: dueKey(dueAt, job.listed) });
+  }
+  return change;
 }
 
 /** A change with the condition that the job has not changed since it was read. */

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { ALL_QUEUES } from "../../../defaults.js";
 import { attemptsUsed, countClaim, isLeased, STALE_ERROR, type State } from "../../../job/state.js";
 import type { AttemptRecord, Claim, ClaimedJob, ClaimRequest } from "../../../store.js";
 import { numberOf, stringOf, type Item } from "../connection/attributes.js";
@@ -14,8 +15,9 @@ import type { RetryLimit, Table } from "../connection/table.js";
 /** An entry of the live index. It may be out of date: the condition on the item of the job decides. */
 interface Entry {
   pk: string;
+  lane: string;
   dueAt: number;
-  /** The job and its sort key. A new value means that the job was moved. */
+  /** The job, its lane and its sort key. A new value means that the job was moved. */
   position: string;
   /** Sorts entries by when they became due. */
   order: string;
@@ -380,6 +382,8 @@ export class Claims {
       change.isIn("state", ["pending", "failed"]),
       `#due_at <= ${change.value(now)}`,
       "#attempt < #max_attempts",
+      // An update may have moved the job to another queue.
+      `#lane = ${change.value(entry.lane)}`,
     );
     const written = await this.#table.update(jobKey(idOf(entry.pk)), change, retryLimit(scan));
     if (written.done) return written.old === null ? null : claimedFrom(entry, written.old);
@@ -393,8 +397,8 @@ export class Claims {
     const { request, now, requestToken } = scan;
     const job = readItem(found);
     const isDue = job.dueAt !== null && job.dueAt + (isLeased(job.state) ? this.#marginMs : 0) <= now;
-    if (!isDue) {
-      // The entry is out of date: the job is leased or finished. Skip it while the entry stays at this position.
+    if (!isDue || stringOf(found, LIVE.hash) !== entry.lane) {
+      // The entry is out of date: the job is leased, finished or moved. Skip it while the entry stays at this position.
       const until = job.dueAt !== null && isLeased(job.state) ? job.dueAt + this.#marginMs : now + LAG_MS;
       this.#leaseCache.skip(job.id, entry.position, until);
       return null;
@@ -410,6 +414,7 @@ export class Claims {
       `#fence = ${change.value(job.fence)}`,
       `#state = ${change.value(job.state)}`,
       `#due_at = ${change.value(job.dueAt ?? 0)}`,
+      `#lane = ${change.value(entry.lane)}`,
     );
     const claimed = claimedFrom(entry, found);
     if (!count.lost) {
@@ -493,6 +498,8 @@ export function lostAttempt(job: JobItem, change: Change, now: number): Item {
   change.set({ ...errorFields(STALE_ERROR, now), tries: nth + 1, beside: true });
   const record: AttemptRecord = {
     attempt: job.attempt,
+    fence: job.fence,
+    end: "expired",
     worker: stringOf(job.item, "worker"),
     claimedAt: numberOf(job.item, "claimed_at"),
     startedAt: numberOf(job.item, "started_at"),
@@ -503,11 +510,12 @@ export function lostAttempt(job: JobItem, change: Change, now: number): Item {
 }
 
 function readEntry(item: Item): Entry {
-  const due = stringOf(item, LIVE.range) ?? "";
+  const [lane, due] = [stringOf(item, LIVE.hash) ?? "", stringOf(item, LIVE.range) ?? ""];
   const leasedUntil = numberOf(item, "held");
   return {
     pk: stringOf(item, "pk") ?? "",
-    position: `${stringOf(item, "pk")} ${due}`,
+    lane,
+    position: `${stringOf(item, "pk")} ${due} ${lane}`,
     dueAt: timeOf(due),
     order: leasedUntil === null ? due : dueKey(Math.max(leasedUntil, timeOf(due)), due.slice(due.indexOf("#") + 1)),
     leasedUntil,
@@ -518,6 +526,7 @@ function readEntry(item: Item): Entry {
 
 /** The lanes of the request, highest priority first. */
 function byPriority({ lanes, paused }: Config, { queues }: ClaimRequest): Lane[][] {
+  if (paused.has(ALL_QUEUES)) return [];
   const requested = lanes.filter(({ queue }) => !paused.has(queue) && (queues === null || queues.includes(queue)));
   const groups = new Map<number, Lane[]>();
   for (const lane of requested) groups.set(lane.priority, [...(groups.get(lane.priority) ?? []), lane]);

@@ -236,6 +236,7 @@ const REPLACED = [
   "error_at",
   "progress",
   "progress_note",
+  "progress_data",
   "claimed_at",
   "started_at",
   "token",
@@ -264,7 +265,7 @@ export function freeKey(): KeyState & { held: false } {
 }
 
 /** A condition: the key item has not changed since it was read. */
-function sameHolder(key: Item): Change {
+export function sameHolder(key: Item): Change {
   const change = new Change();
   change.when(
     `#job = ${change.value(stringOf(key, "job") ?? "")}`,
@@ -275,18 +276,27 @@ function sameHolder(key: Item): Change {
   return until === null ? change : change.when(`#until = ${change.value(until)}`);
 }
 
+/** The field that is out of its limits, and why. */
+export function outOfLimits({
+  maxAttempts,
+  priority,
+}: Pick<NewJob, "maxAttempts" | "priority">): [field: string, why: string] | null {
+  if (!Number.isInteger(maxAttempts) || maxAttempts < 1)
+    return ["maxAttempts", `${maxAttempts} must be an integer of at least 1`];
+  if (!Number.isInteger(priority) || Math.abs(priority) > LIMITS.priority)
+    return ["priority", `${priority} must be an integer from -${LIMITS.priority} to ${LIMITS.priority}`];
+  return null;
+}
+
 type Refusal = InsertResult & { status: "refused"; reason: "not-stored" };
 
 /** Why a job cannot be stored. Other databases check this with constraints; DynamoDB has none. */
 export function refusalOf(draft: Draft, unregistered: ReadonlyMap<NewJob, string>): Refusal | null {
-  const { maxAttempts, priority } = draft.job;
   const refused = (error: string): Refusal => ({ status: "refused", reason: "not-stored", error });
   const problem = unregistered.get(draft.job);
   if (problem !== undefined) return refused(problem);
-  if (!Number.isInteger(maxAttempts) || maxAttempts < 1)
-    return refused(`maxAttempts: ${maxAttempts} must be an integer of at least 1`);
-  if (!Number.isInteger(priority) || Math.abs(priority) > LIMITS.priority)
-    return refused(`priority: ${priority} must be an integer from -${LIMITS.priority} to ${LIMITS.priority}`);
+  const invalid = outOfLimits(draft.job);
+  if (invalid !== null) return refused(invalid.join(": "));
   const bytes = Math.max(
     itemBytes(newItem(draft)),
     draft.inputKey === null ? 0 : itemBytes(inputItem(draft.job, draft.inputKey, draft.now)),

@@ -8,6 +8,8 @@ export const LIVE = { name: "live", hash: "lane", range: "due" } as const;
 export const LISTED = { name: "listed", hash: "list", range: "listed" } as const;
 /** A user's jobs by time of enqueue. */
 export const OWNED = { name: "owned", hash: "owner", range: "listed" } as const;
+/** The jobs that a job's handler enqueued, by time of enqueue. Most jobs have no parent and no entry here. */
+export const CHILDREN = { name: "children", hash: "parent", range: "listed" } as const;
 /** Jobs with an expiry time, by that time. */
 export const EXPIRING = { name: "expiring", hash: "expiry", range: "expires" } as const;
 
@@ -75,6 +77,15 @@ export function laneKey(queue: string, priority: number, shard: number): string 
 export function finishedKey(state: string, shard: number): string {
   return `ended#${shard}#${state}`;
 }
+/** Finished jobs with their own purge time in the live index, by that time. */
+export function ownTimeKey(state: string, shard: number): string {
+  return `${OWN_TIME}${shard}#${state}`;
+}
+/** Whether this position in the live index is that of a finished job with its own purge time. */
+export function isOwnTimeKey(lane: string): boolean {
+  return lane.startsWith(OWN_TIME);
+}
+const OWN_TIME = "own#";
 export function schedulesLane(shard: number): string {
   return `schedules#${shard}`;
 }

@@ -1,7 +1,16 @@
 import { LIMITS } from "../../../defaults.js";
 import { jsonBytes } from "../../../job/json.js";
-import type { State } from "../../../job/state.js";
-import type { AttemptRecord, ClaimedJob, NewJob, StoredError, StoredJob, UniqueKey } from "../../../store.js";
+import type { FinishedState, State } from "../../../job/state.js";
+import type {
+  AttemptRecord,
+  ClaimedJob,
+  JobSettings,
+  NewJob,
+  StoredError,
+  StoredJob,
+  StoredProgress,
+  UniqueKey,
+} from "../../../store.js";
 import {
   itemOf,
   numberOf,
@@ -21,11 +30,12 @@ import {
   jobKey,
   laneKey,
   listKey,
+  ownTimeKey,
   shardOf,
   sortableTime,
   uniqueKey,
 } from "./item-keys.js";
-import { readScope, storedScope, type StoredScope } from "../../stored-values.js";
+import { readScope, readSettings, storedScope, type StoredScope } from "../../stored-values.js";
 
 /**
  * The attributes of a job's item. Its key never changes. `lane` and `due` are its position in the live index, `list`
@@ -47,7 +57,7 @@ export interface Draft {
   inputKey: string | null;
 }
 
-export function isLarge({ input }: NewJob): boolean {
+export function isLarge({ input }: Pick<NewJob, "input">): boolean {
   return jsonBytes(input) > LIMITS.inlineInputBytes;
 }
 
@@ -73,15 +83,21 @@ export function draftFields({ job, listed, now, shard, inputKey }: Draft): Field
     updated_at: now,
     unique: job.unique?.key ?? null,
     scope: job.unique === null ? null : storedScope(job.unique.scope),
-    tags: job.tags.length === 0 ? null : stringList(job.tags),
+    tags: tagsAttribute(job.tags),
     schedule: job.schedule?.name ?? null,
     slot: job.schedule?.slot ?? null,
+    parent: job.parent,
+    settings: job.settings === null ? null : JSON.stringify(job.settings),
     trace: job.trace,
     lane: laneKey(job.queue, job.priority, shard),
     due: dueKey(dueAt, listed),
     list: listKey("pending", job.type, shard),
     ...expiryFields(job.id, job.expiresAt, shard),
   };
+}
+
+export function tagsAttribute(tags: readonly string[]): Attribute | null {
+  return tags.length === 0 ? null : stringList(tags);
 }
 
 export function expiryFields(id: string, expiresAt: number | null, shard: number): Fields {
@@ -104,12 +120,13 @@ export function newItem(draft: Draft): Item {
   });
 }
 
-export function inputItem(job: NewJob, inputKey: string, now: number): Item {
+export function inputItem(job: Pick<NewJob, "id" | "input">, inputKey: string, now: number): Item {
   return itemOf({ pk: jobKey(job.id).pk, sk: inputKey, input: job.input, at: now });
 }
 
 /**
- * A sort key for an input. Each enqueue has its own, so that a failed enqueue cannot leave its input to another job.
+ * A sort key for an input. Each enqueue and update has its own, so that a failed one cannot leave its input to another
+ * job.
  */
 export function newInputKey(requestToken: string): string {
   return `${DETAILS.input}${requestToken}`;
@@ -171,6 +188,7 @@ export interface JobItem {
   scope: UniqueKey["scope"] | null;
   expiresAt: number | null;
   inputKey: string | null;
+  settings: JobSettings | null;
 }
 
 /** Reads the attributes that operations need. */
@@ -196,18 +214,31 @@ export function readItem(item: Item): JobItem {
     scope: scopeOf(item),
     expiresAt: numberOf(item, "expires_at"),
     inputKey: stringOf(item, "input_at"),
+    settings: readSettings(stringOf(item, "settings")),
   };
+}
+
+/** The own purge time of a job that finishes now; null for most jobs. `purgeMs` overrides its settings. */
+export function purgeTime(
+  { settings }: Pick<JobItem, "settings">,
+  state: FinishedState,
+  now: number,
+  purgeMs: number | null = null,
+): number | null {
+  const keptMs = purgeMs ?? settings?.keepMs?.[state] ?? null;
+  return keptMs === null ? null : Math.ceil(now + keptMs);
 }
 
 /** The position of a finished job in the indexes, until it is purged. */
 export function finishedFields(
   job: Pick<JobItem, "id" | "shard"> & { type?: string },
-  state: State,
+  state: FinishedState,
   now: number,
+  purgeAt: number | null,
 ): Fields {
   return {
-    lane: finishedKey(state, job.shard),
-    due: `${sortableTime(now)}#${job.id}`,
+    lane: purgeAt === null ? finishedKey(state, job.shard) : ownTimeKey(state, job.shard),
+    due: `${sortableTime(purgeAt ?? now)}#${job.id}`,
     ...(state === "completed" ? {} : { list: listKey(state, job.type ?? "", job.shard) }),
   };
 }
@@ -259,9 +290,14 @@ function slotOf(item: Item): StoredJob["schedule"] {
   return name === null ? null : { name, slot: numberOf(item, "slot") ?? 0 };
 }
 
+function progressOf(item: Item): StoredProgress | null {
+  const fraction = numberOf(item, "progress");
+  if (fraction === null) return null;
+  return { fraction, note: stringOf(item, "progress_note"), data: stringOf(item, "progress_data") };
+}
+
 export function storedJob(item: Item, { inputs, attempts = [], log = [] }: JobDetails = {}): StoredJob {
   const job = readItem(item);
-  const fraction = numberOf(item, "progress");
   return {
     id: job.id,
     type: job.type,
@@ -290,8 +326,10 @@ export function storedJob(item: Item, { inputs, attempts = [], log = [] }: JobDe
     key: job.key,
     tags: stringsOf(item, "tags"),
     schedule: slotOf(item),
+    parent: stringOf(item, "parent"),
+    settings: job.settings,
     trace: stringOf(item, "trace"),
-    progress: fraction === null ? null : { fraction, note: stringOf(item, "progress_note") },
+    progress: progressOf(item),
     attempts,
     log,
   };
@@ -320,6 +358,8 @@ export function claimedJob(
     error: errorOf(item),
     tags: stringsOf(item, "tags"),
     schedule: slotOf(item),
+    parent: stringOf(item, "parent"),
+    settings: job.settings,
     trace: stringOf(item, "trace"),
     ...claim,
   };

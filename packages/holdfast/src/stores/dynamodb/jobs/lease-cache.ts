@@ -1,3 +1,4 @@
+import type { JobSettings } from "../../../store.js";
 import type { Item } from "../connection/attributes.js";
 import { readItem } from "./items.js";
 
@@ -10,6 +11,7 @@ export interface CachedLease {
   hasDetails: boolean;
   /** The unique key, if the job's end frees it. */
   key: string | null;
+  settings: JobSettings | null;
   /** The due time of its index entry. Until then claims do not read the entry. */
   indexedUntil: number;
 }
@@ -31,9 +33,9 @@ export class LeaseCache {
   add(id: string, fence: number, item: Item): void {
     if (this.#jobs.size >= MAX_LEASES) this.#jobs.clear();
     const hasDetails = ["input_at", "beside"].some((name) => item[name] !== undefined);
-    const { listed, shard, scope, key: uniqueKey } = readItem(item);
+    const { listed, shard, scope, key: uniqueKey, settings } = readItem(item);
     const key = scope === "live" || scope === "waiting" ? uniqueKey : null;
-    this.#jobs.set(id, { fence, listed, shard, hasDetails, key, indexedUntil: 0 });
+    this.#jobs.set(id, { fence, listed, shard, hasDetails, key, settings, indexedUntil: 0 });
   }
 
   get({ id, fence }: { id: string; fence: number }): CachedLease | undefined {

@@ -7,7 +7,16 @@ import { deleteJob, deleteKey, deleteLeftovers } from "./deletion.js";
 import { Change } from "../connection/expressions.js";
 import { isInvalidItem } from "../connection/errors.js";
 import { waitForAll } from "./insert.js";
-import { finishedFields, errorFields, LIVE_ONLY, readItem, ttlSeconds, makeWaiting, type JobItem } from "./items.js";
+import {
+  errorFields,
+  finishedFields,
+  LIVE_ONLY,
+  makeWaiting,
+  purgeTime,
+  readItem,
+  ttlSeconds,
+  type JobItem,
+} from "./items.js";
 import { dueKey, jobKey, shardOf } from "./item-keys.js";
 import type { Table, Written } from "../connection/table.js";
 import type { SharedConfig } from "../connection/config.js";
@@ -125,16 +134,20 @@ export class Leases {
    * purge.
    */
   async #complete(outcome: Outcome, now: number): Promise<Written> {
-    const { id, keepMs, output } = outcome;
+    const { id, keepMs, output, purgeMs } = outcome;
     const change = outcomeChange(outcome, now)
       .set({ finished_at: now, output })
       .remove(...LIVE_ONLY);
     const known = this.#leaseCache.get(outcome);
-    const ttl = keepMs === null || known?.hasDetails === true ? null : ttlSeconds(now + keepMs);
+    const purgeAt = purgeTime({ settings: known?.settings ?? null }, "completed", now, purgeMs);
+    const ttl = keepMs === null || known?.hasDetails === true ? null : ttlSeconds(purgeAt ?? now + keepMs);
+    // The settings of a job that was not claimed here are unknown. If it has any, it is read first.
+    if (known === undefined && purgeMs === null) change.when("attribute_not_exists(#settings)");
     if (ttl === null) {
-      // The shard of a job that was not claimed here is unknown. Any registered shard works for finished jobs.
+      // Its shard is unknown too. Any registered shard works for finished jobs.
       const shard = known?.shard ?? shardOf(id, await this.#config.ensure([], now));
-      change.set(finishedFields({ id, shard }, "completed", now));
+      if (purgeAt !== null) await this.#config.ensureOwnTimes();
+      change.set(finishedFields({ id, shard }, "completed", now, purgeAt));
     } else {
       change.set({ ttl }).remove("lane", "due");
       const absent = known === undefined ? ["unique", "input_at", "beside"] : ["input_at", "beside"];
@@ -156,7 +169,9 @@ export class Leases {
     const change = ifLeased(outcomeChange(outcome, now), outcome);
     if (isFinished(to)) {
       change.set({ finished_at: now, output: to === "completed" ? outcome.output : null });
-      change.set(finishedFields(job, to, now)).remove(...LIVE_ONLY);
+      const purgeAt = purgeTime(job, to, now, outcome.purgeMs);
+      if (purgeAt !== null && !deletes) await this.#config.ensureOwnTimes();
+      change.set(finishedFields(job, to, now, purgeAt)).remove(...LIVE_ONLY);
     } else {
       makeWaiting(change, job, now + outcome.delayMs).set({ again: to === "failed" ? 1 : null });
     }
@@ -195,7 +210,10 @@ export class Leases {
 
   async #noteOne({ progress, log, ...lease }: Note, now: number): Promise<void> {
     const change = new Change().set({ updated_at: now });
-    if (progress !== null) change.set({ progress: progress.fraction, progress_note: progress.note });
+    if (progress !== null) {
+      const { fraction, note, data } = progress;
+      change.set({ progress: fraction, progress_note: note, progress_data: data });
+    }
     if (log.length > 0) {
       change.set({ beside: true });
       change.setTo("lines", `if_not_exists(#lines, ${change.value(0)}) + ${change.value(log.length)}`);

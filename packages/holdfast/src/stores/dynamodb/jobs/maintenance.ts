@@ -1,4 +1,12 @@
-import { attemptsUsed, EXPIRED_ERROR, isLeased, isWaiting, type State } from "../../../job/state.js";
+import {
+  attemptsUsed,
+  EXPIRED_ERROR,
+  isFinished,
+  isLeased,
+  isWaiting,
+  type FinishedState,
+  type State,
+} from "../../../job/state.js";
 import type { ReapedJob, PurgeRequest } from "../../../store.js";
 import { numberOf, stringOf, type Item } from "../connection/attributes.js";
 import { Change } from "../connection/expressions.js";
@@ -7,17 +15,29 @@ import { lostAttempt } from "./claim.js";
 import type { SharedConfig } from "../connection/config.js";
 import type { Counts } from "./counts.js";
 import { waitForAll } from "./insert.js";
-import { finishedFields, errorFields, isDeleted, LIVE_ONLY, readItem, makeWaiting, type JobItem } from "./items.js";
+import {
+  errorFields,
+  finishedFields,
+  isDeleted,
+  LIVE_ONLY,
+  makeWaiting,
+  purgeTime,
+  readItem,
+  type JobItem,
+} from "./items.js";
 import {
   finishedKey,
   EXPIRING,
   expiryKey,
   idOf,
+  isOwnTimeKey,
   jobKey,
   laneKey,
   LIVE,
   DUTIES,
   endOfMillisecond,
+  ownTimeKey,
+  timeOf,
 } from "./item-keys.js";
 import { mergeShards } from "./merge-shards.js";
 import type { Page, Table } from "../connection/table.js";
@@ -106,10 +126,15 @@ export class Maintenance {
   async #reap(job: JobItem, now: number): Promise<ReapedJob | null> {
     if (!isLeased(job.state) || job.dueAt === null || job.dueAt + this.#marginMs > now) return null;
     const used = attemptsUsed(job);
-    const to: State = job.cancelAt !== null ? "cancelled" : used >= job.maxAttempts ? "dead" : "pending";
+    const to: FinishedState | "pending" =
+      job.cancelAt !== null ? "cancelled" : used >= job.maxAttempts ? "dead" : "pending";
     const change = new Change().set({ state: to, attempt: used, losses: job.losses + 1, updated_at: now });
     if (to === "pending") makeWaiting(change, job, now);
-    else change.set({ finished_at: now, ...finishedFields(job, to, now) }).remove(...LIVE_ONLY);
+    else {
+      const purgeAt = purgeTime(job, to, now);
+      if (purgeAt !== null) await this.#parts.config.ensureOwnTimes();
+      change.set({ finished_at: now, ...finishedFields(job, to, now, purgeAt) }).remove(...LIVE_ONLY);
+    }
     change.when(
       `#fence = ${change.value(job.fence)}`,
       `#state = ${change.value(job.state)}`,
@@ -145,52 +170,85 @@ export class Maintenance {
   }
 
   /**
-   * Deletes finished jobs that have no time to live, oldest first over all shards.
+   * Deletes finished jobs that have no time to live and no purge time of their own, oldest first over all shards.
    *
    * Lagging index: it may still show jobs that are already deleted. They do not count towards the limit, otherwise a
    * caller that purges in chunks would stop too early.
    */
   async purge({ state, before, keep, limit }: PurgeRequest, now: number): Promise<number> {
     if (limit <= 0) return 0;
-    const { shards } = await this.#parts.config.read();
-    const keys = Array.from({ length: shards }, (_, shard) => finishedKey(state, shard));
+    const { shards, hasOwnTimes } = await this.#parts.config.read();
+    const keys = inShards(shards, (shard) => finishedKey(state, shard));
     const ends = [endOfMillisecond(before === null ? now : before - 1)];
     if (keep !== null) {
-      const boundary = await this.#keepBoundary(state, keys, keep, now);
+      const own = hasOwnTimes ? inShards(shards, (shard) => ownTimeKey(state, shard)) : [];
+      const boundary = await this.#keepBoundary(state, { keys, own, keep }, now);
       if (boundary === null) return 0;
       ends.push(boundary);
     }
-    const bounds = { below: ends.toSorted()[0] as string, limit: pageOf(limit, shards) };
+    const isFound = (job: JobItem): boolean => job.state === state && !isOwnTimeKey(laneOf(job));
+    const deleted = await this.#deleteOldest(keys, ends.toSorted()[0] as string, limit, isFound, now);
+    if (deleted < limit) this.#boundaries.delete(state);
+    return deleted;
+  }
+
+  /** Deletes finished jobs whose own purge time has passed. They are in separate partitions, so `purge` never reads them. */
+  async purgeDue(limit: number, now: number): Promise<number> {
+    if (limit <= 0) return 0;
+    const { shards, hasOwnTimes } = await this.#parts.config.read();
+    if (!hasOwnTimes) return 0;
+    const keys = FINISHED.flatMap((state) => inShards(shards, (shard) => ownTimeKey(state, shard)));
+    const isFound = (job: JobItem): boolean =>
+      isFinished(job.state) && isOwnTimeKey(laneOf(job)) && timeOf(dueOf(job.item)) <= now;
+    const deleted = await this.#deleteOldest(keys, endOfMillisecond(now), limit, isFound, now);
+    // These jobs were counted.
+    if (deleted > 0) this.#boundaries.clear();
+    return deleted;
+  }
+
+  /** Deletes up to `limit` jobs of these partitions of the live index, those with the lowest sort keys first. */
+  async #deleteOldest(
+    keys: readonly string[],
+    below: string,
+    limit: number,
+    isFound: (job: JobItem) => boolean,
+    now: number,
+  ): Promise<number> {
+    const bounds = { below, limit: pageOf(limit, keys.length) };
     const partitions = keys.map((hash) => this.#table.pages({ index: LIVE, hash, ...bounds }));
     let deleted = 0;
     let some: Item[] = [];
     for await (const entry of mergeShards(partitions, (a, b) => dueOf(a) < dueOf(b))) {
       some.push(entry);
       if (deleted + some.length < limit) continue;
-      deleted += await this.#deleteThese(some, state, now);
+      deleted += await this.#deleteThese(some, isFound, now);
       if (deleted >= limit) return deleted;
       some = [];
     }
-    this.#boundaries.delete(state);
-    return deleted + (await this.#deleteThese(some, state, now));
+    return deleted + (await this.#deleteThese(some, isFound, now));
   }
 
-  async #deleteThese(entries: readonly Item[], state: State, now: number): Promise<number> {
-    const jobs = (await this.#jobs(entries, now)).filter((job) => job.state === state);
+  async #deleteThese(entries: readonly Item[], isFound: (job: JobItem) => boolean, now: number): Promise<number> {
+    const jobs = (await this.#jobs(entries, now)).filter(isFound);
     const done = await waitForAll(jobs.map((job) => this.#parts.changes.delete(job, ["waiting", "live"], now)));
     return done.filter(Boolean).length;
   }
 
   /**
-   * The sort key below which jobs are not among the newest `keep`; null if there are no such jobs. Reads the newest
-   * `keep` entries, once for all chunks of a purge: jobs below the boundary stay below it when more jobs finish.
+   * The sort key below which jobs are not among the newest `keep`; null if there are no such jobs. Jobs with their own
+   * purge time count too. Reads `keep` entries, once for all chunks of a purge: jobs below the boundary stay below it
+   * when more jobs finish.
    */
-  async #keepBoundary(state: State, keys: readonly string[], keep: number, now: number): Promise<string | null> {
+  async #keepBoundary(
+    state: State,
+    { keys, own, keep }: { keys: readonly string[]; own: readonly string[]; keep: number },
+    now: number,
+  ): Promise<string | null> {
     const known = this.#boundaries.get(state);
     if (known !== undefined && known.keep === keep && Math.abs(now - known.at) < BOUNDARY_CACHED_MS) return known.below;
-    const limit = pageOf(keep + 1, keys.length);
+    let left = keep - (await this.#countUpTo(keep, own));
+    const limit = pageOf(left + 1, keys.length);
     const partitions = keys.map((hash) => this.#table.pages({ index: LIVE, hash, limit, newestFirst: true }));
-    let left = keep;
     for await (const entry of mergeShards(partitions, (a, b) => dueOf(a) > dueOf(b))) {
       if (left-- > 0) continue;
       const below = `${dueOf(entry)}~`;
@@ -198,6 +256,20 @@ export class Maintenance {
       return below;
     }
     return null;
+  }
+
+  /** How many entries these partitions have, at most `max`. */
+  async #countUpTo(max: number, keys: readonly string[]): Promise<number> {
+    let count = 0;
+    const limit = pageOf(max, Math.max(1, keys.length));
+    for (const hash of keys) {
+      if (count >= max) break;
+      for await (const page of this.#table.pages({ index: LIVE, hash, limit })) {
+        count += page.length;
+        if (count >= max) break;
+      }
+    }
+    return Math.min(count, max);
   }
 
   /** Entries that expire up to this time. */
@@ -236,6 +308,11 @@ export class Maintenance {
 }
 
 const MAINTAIN_EVERY_MS = 3_600_000;
+const FINISHED: readonly FinishedState[] = ["completed", "dead", "cancelled"];
+
+function inShards(shards: number, keyOf: (shard: number) => string): string[] {
+  return Array.from({ length: shards }, (_, shard) => keyOf(shard));
+}
 
 /** All lanes once, starting at the position where the last scan stopped. */
 function lanesFrom(stopped: ScanPosition | null, keys: readonly string[]): ScanPosition[] {
@@ -249,6 +326,10 @@ function lanesFrom(stopped: ScanPosition | null, keys: readonly string[]): ScanP
 /** The page size for reading `wanted` entries from several partitions. They are not evenly filled, so it adds 25%. */
 function pageOf(wanted: number, partitions: number): number {
   return Math.min(PAGE * 2, Math.ceil((wanted / partitions) * 1.25) + 5);
+}
+
+function laneOf({ item }: JobItem): string {
+  return stringOf(item, LIVE.hash) ?? "";
 }
 
 function dueOf(entry: Item): string {

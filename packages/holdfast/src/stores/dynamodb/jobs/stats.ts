@@ -1,10 +1,11 @@
+import { ALL_QUEUES } from "../../../defaults.js";
 import { isFinished, type State } from "../../../job/state.js";
 import type { StoreStats } from "../../../store.js";
 import { numberOf, stringOf, type Item } from "../connection/attributes.js";
 import type { SharedConfig } from "../connection/config.js";
 import type { Counts } from "./counts.js";
 import { isDeleted, readItem } from "./items.js";
-import { finishedKey, idOf, jobKey, laneKey, LIVE, timeOf } from "./item-keys.js";
+import { finishedKey, idOf, jobKey, laneKey, LIVE, ownTimeKey, timeOf } from "./item-keys.js";
 import type { Table } from "../connection/table.js";
 
 interface Tally {
@@ -19,7 +20,7 @@ interface Tally {
  * Completed jobs have counters: they may be many, and DynamoDB deletes them without notice.
  */
 export async function statsOf(table: Table, config: SharedConfig, counts: Counts, now: number): Promise<StoreStats> {
-  const { lanes, paused, shards } = await config.read();
+  const { lanes, paused, shards, hasOwnTimes } = await config.read();
   const tallies = new Map<string, Tally>();
   const add = (queue: string, type: string, state: State, count = 1): void => {
     const name = JSON.stringify([queue, type, state]);
@@ -39,15 +40,17 @@ export async function statsOf(table: Table, config: SharedConfig, counts: Counts
           }
           add(queue, stringOf(entry, "type") ?? "", numberOf(entry, "again") === null ? "pending" : "failed");
           const dueAt = timeOf(stringOf(entry, LIVE.range) ?? "");
-          if (dueAt <= now && !paused.has(queue)) oldestDueAt = Math.min(oldestDueAt, dueAt);
+          if (dueAt <= now && !paused.has(queue) && !paused.has(ALL_QUEUES)) oldestDueAt = Math.min(oldestDueAt, dueAt);
         }),
       ),
     ),
     ...all.flatMap((shard) =>
-      (["dead", "cancelled"] as const).map((state) =>
-        entriesOf(table, finishedKey(state, shard), (entry) => {
-          add(stringOf(entry, "queue") ?? "", stringOf(entry, "type") ?? "", state);
-        }),
+      (["dead", "cancelled"] as const).flatMap((state) =>
+        [finishedKey(state, shard), ...(hasOwnTimes ? [ownTimeKey(state, shard)] : [])].map((lane) =>
+          entriesOf(table, lane, (entry) => {
+            add(stringOf(entry, "queue") ?? "", stringOf(entry, "type") ?? "", state);
+          }),
+        ),
       ),
     ),
   ];

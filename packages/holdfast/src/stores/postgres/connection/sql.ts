@@ -70,9 +70,12 @@ export function usedAttempts(row: string): string {
 /** The attempt record of an expired lease, as SQL over the previous row. */
 export function lostAttempt(row: string): string {
   const error = `pg_catalog.json_build_object('message', '${STALE_ERROR.message}', 'code', '${STALE_ERROR.code}', 'stack', NULL)`;
-  return `pg_catalog.json_build_object('attempt', ${row}.attempt, 'worker', ${row}.worker, 'claimedAt', ${row}.claimed_at,
-    'startedAt', ${row}.started_at, 'endedAt', (SELECT now FROM t), 'error', ${error})`;
+  return `pg_catalog.json_build_object('attempt', ${row}.attempt, 'fence', ${row}.fence, 'end', 'expired', 'worker', ${row}.worker,
+    'claimedAt', ${row}.claimed_at, 'startedAt', ${row}.started_at, 'endedAt', (SELECT now FROM t), 'error', ${error})`;
 }
+
+/** A UUID, as a regular expression for SQL and for JavaScript. */
+export const UUID = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$";
 
 /**
  * Compares a column with the user in `placeholder`, in the column's own type so that an index can be used. A string
@@ -80,7 +83,7 @@ export function lostAttempt(row: string): string {
  */
 export function ofUser({ user }: Sql, column: string, placeholder: string): string {
   if (user === "text") return `${column} = ${placeholder}::text`;
-  const form = user === "uuid" ? "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$" : "^-?[0-9]{1,18}$";
+  const form = user === "uuid" ? UUID : "^-?[0-9]{1,18}$";
   return `${column} = CASE WHEN ${placeholder}::text ~ '${form}' THEN ${placeholder}::text::${user} END`;
 }
 

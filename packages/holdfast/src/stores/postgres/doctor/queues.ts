@@ -1,4 +1,4 @@
-import { DEFAULTS } from "../../../defaults.js";
+import { ALL_QUEUES, DEFAULTS } from "../../../defaults.js";
 import type { WorkerRecord } from "../../../store.js";
 import { type Runner, unnamed } from "../connection/db.js";
 import { NOW } from "../connection/sql.js";
@@ -40,16 +40,23 @@ async function oldestDue(
   { settings: { schema: s }, time: at }: Target,
   paused: boolean,
 ): Promise<{ queue: string; overdueMs: number }[]> {
+  const pausedQueues = `ARRAY(SELECT queue FROM ${s}.lanes WHERE paused)`;
   const text = `WITH ${NOW} SELECT l.queue, ((SELECT now FROM t) - pg_catalog.min(d.due_at))::float8 FROM ${s}.lanes l CROSS JOIN LATERAL (
       SELECT j.due_at FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at <= (SELECT now FROM t)
-      ORDER BY j.due_at LIMIT 1) d WHERE (l.queue = ANY (ARRAY(SELECT queue FROM ${s}.lanes WHERE paused))) = $2 GROUP BY l.queue ORDER BY 2 DESC`;
+      ORDER BY j.due_at LIMIT 1) d WHERE (l.queue = ANY (${pausedQueues}) OR '${ALL_QUEUES}' = ANY (${pausedQueues})) = $2 GROUP BY l.queue ORDER BY 2 DESC`;
   const rows = (await runner.run(unnamed(text), [at(), paused])) as unknown as [string, number][];
   return rows.map(([queue, overdueMs]) => ({ queue, overdueMs }));
 }
 
 export async function checkPaused(runner: Runner, target: Target): Promise<Finding[]> {
   const waiting = await oldestDue(runner, target, true);
-  if (waiting.length === 0) return [ok("paused queues", "none with due jobs")];
+  const [oldest] = waiting;
+  if (oldest === undefined) return [ok("paused queues", "none with due jobs")];
+  const text = `SELECT 1 FROM ${target.settings.schema}.lanes WHERE queue = '${ALL_QUEUES}' AND paused`;
+  if ((await runner.run(unnamed(text), [])).length > 0) {
+    const found = `all queues are paused, and the oldest job has been due for ${time(oldest.overdueMs)}`;
+    return [warning("paused queues", found, "Run hf.resume() when jobs may run.")];
+  }
   return waiting.map(({ queue, overdueMs }) =>
     warning(
       "paused queues",

@@ -26,8 +26,9 @@ export function archiveSql({ s }: Sql): ArchiveSql {
   return {
     insert(from, changed) {
       const values = COMMON.map((column) => changed[column] ?? `g.${column}`);
-      return `INSERT INTO ${s}.archive (${COMMON.join(", ")}, output, finished_at)
-        SELECT ${values.join(", ")}, ${changed["output"] ?? "NULL::json"}, (SELECT now FROM t) FROM ${from}
+      const purgeAt = changed["purge_at"] ?? purgeTime(changed["state"] ?? "g.state");
+      return `INSERT INTO ${s}.archive (${COMMON.join(", ")}, output, finished_at, purge_at)
+        SELECT ${values.join(", ")}, ${changed["output"] ?? "NULL::json"}, (SELECT now FROM t), ${purgeAt} FROM ${from}
         ON CONFLICT (id) DO NOTHING RETURNING id, queue, type, state`;
     },
     freeKeys: `DELETE FROM ${s}.keys WHERE scope IN ('live', 'waiting')
@@ -49,4 +50,16 @@ export function archiveSql({ s }: Sql): ArchiveSql {
       SELECT now, queue, type, state, -pg_catalog.count(*), false FROM ${from}, t GROUP BY now, queue, type, state)`;
     },
   };
+}
+
+/** A duration in milliseconds, as a regular expression for SQL. */
+export const DURATION = "^[0-9]{1,15}$";
+
+/**
+ * The purge time of a job `g` that ends now in this state, an SQL expression: by its own settings, NULL for most jobs. A value
+ * that is not a duration is ignored: it would fail the outcomes of all jobs of the batch.
+ */
+export function purgeTime(state: string): string {
+  const ms = `pg_catalog.json_extract_path_text(g.settings, 'keepMs', ${state})`;
+  return `CASE WHEN g.settings IS NOT NULL THEN CASE WHEN ${ms} ~ '${DURATION}' THEN (SELECT now FROM t) + ${ms}::bigint END END`;
 }

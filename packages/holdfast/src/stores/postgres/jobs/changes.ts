@@ -1,6 +1,6 @@
 import type { CancelResult, ChangeScope, RemoveResult, RetryResult } from "../../../store.js";
 import { retryWhileLocked, SHORT_LOCK_WAIT } from "./lock-retry.js";
-import type { Runner } from "../connection/db.js";
+import type { Runner, Statement } from "../connection/db.js";
 import { isStale, staleKeys } from "./insert-sql.js";
 import { archiveSql } from "./archive-sql.js";
 import { COMMON } from "../schema/schema.js";
@@ -12,6 +12,31 @@ export interface ChangeOperations {
   remove(runner: Runner, ids: readonly string[], scope: ChangeScope): Promise<RemoveResult[]>;
 }
 
+type JobTable = "live" | "archive";
+
+/** A scope as a condition on a table of jobs. */
+function within(user: string, states: string): string {
+  return `(${user}::text IS NULL OR user_id::text = ${user}::text) AND (${states}::text[] IS NULL OR state = ANY (${states}::text[]))`;
+}
+
+/**
+ * A table and conditions, for FROM: the jobs `$2` in the scope of `$3` and `$4`. Expects a part `lock_wait` that sets the lock
+ * timeout.
+ */
+export function wantedJobs({ s }: Sql, table: JobTable): string {
+  return `${s}.${table} WHERE (SELECT true FROM lock_wait) AND id = ANY ($2::uuid[]) AND ${within("$3", "$4")}`;
+}
+
+/** Returns the ids that exist among `$1`, in the scope of `$2` and `$3`. */
+export function findExisting(sql: Sql): Statement {
+  const { s } = sql;
+  return sql.statement(
+    "existing",
+    `SELECT id::text FROM ${s}.live WHERE id = ANY ($1::uuid[]) AND ${within("$2", "$3")}
+     UNION ALL SELECT id::text FROM ${s}.archive WHERE id = ANY ($1::uuid[]) AND ${within("$2", "$3")}`,
+  );
+}
+
 /**
  * cancel, retry, remove. The statements skip rows that other sessions have locked, and rows that changed between being
  * found and being locked; `retryWhileLocked` runs them again for those.
@@ -19,10 +44,7 @@ export interface ChangeOperations {
 export function changeOperations(sql: Sql): ChangeOperations {
   const { s } = sql;
   const archive = archiveSql(sql);
-  const within = (user: string, states: string): string =>
-    `(${user}::text IS NULL OR user_id::text = ${user}::text) AND (${states}::text[] IS NULL OR state = ANY (${states}::text[]))`;
-  const wanted = (table: string): string =>
-    `${s}.${table} WHERE (SELECT true FROM lock_wait) AND id = ANY ($2::uuid[]) AND ${within("$3", "$4")}`;
+  const wanted = (table: JobTable): string => wantedJobs(sql, table);
   const cancel = sql.statement(
     "cancel",
     `WITH ${NOW}, ${SHORT_LOCK_WAIT}, target AS MATERIALIZED (
@@ -105,11 +127,7 @@ export function changeOperations(sql: Sql): ChangeOperations {
      SELECT id::text, 'removed' FROM removed UNION ALL SELECT id, 'leased' FROM target WHERE state IN ${LEASED}`,
   );
 
-  const existing = sql.statement(
-    "existing",
-    `SELECT id::text FROM ${s}.live WHERE id = ANY ($1::uuid[]) AND ${within("$2", "$3")}
-     UNION ALL SELECT id::text FROM ${s}.archive WHERE id = ANY ($1::uuid[]) AND ${within("$2", "$3")}`,
-  );
+  const existing = findExisting(sql);
 
   return {
     cancel: (runner, ids, { user = null, states = null }, now) =>

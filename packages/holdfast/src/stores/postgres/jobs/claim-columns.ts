@@ -30,6 +30,8 @@ const COLUMNS = {
   claimed_at: "claimed_at::float8",
   error: "error",
   trace: "trace",
+  parent: "parent::text",
+  settings: "settings::text",
 } as const;
 
 export type ClaimColumn = keyof typeof COLUMNS;

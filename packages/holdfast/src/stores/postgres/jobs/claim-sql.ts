@@ -3,7 +3,7 @@ import type { Statement } from "../connection/db.js";
 import { LEASED, lostAttempt, MAX_LOSSES, NOW, rowsOf, usedAttempts, type Sql } from "../connection/sql.js";
 import { jobColumns, reportColumns, RETURNED } from "./claim-columns.js";
 import { EARLIEST, LATEST } from "./claim-cursors.js";
-import { laneChanges, scannedLanes } from "./live-lanes.js";
+import { isUnpausedQueue, laneChanges, scannedLanes } from "./live-lanes.js";
 
 const USED = usedAttempts("j");
 /** How soon to claim again when due jobs are locked by other sessions. */
@@ -102,7 +102,7 @@ export function claimStatement(sql: Sql, name: string, match: string, source: La
       ) q WHERE (SELECT bytes FROM size) > $4::bigint AND (n = 1 OR bytes <= $4::bigint)
     ),
     expired_leases AS MATERIALIZED (
-      SELECT id, attempt, worker, claimed_at, started_at, error, error_code, error_at FROM ${s}.live
+      SELECT id, attempt, fence, worker, claimed_at, started_at, error, error_code, error_at FROM ${s}.live
       WHERE ctid = ANY (ARRAY(SELECT address FROM selected WHERE state IN ${LEASED}))
     ),
     claimed AS (
@@ -213,8 +213,7 @@ function lanesOf(sql: Sql, source: LaneSource, first: number): { lanes: string; 
  * up by a hash: as an array, many of them would be compared with each lane.
  */
 function isUnpausedAndRequested(s: string, lane: string, source: LaneSource): string {
-  const isUnpaused =
-    source === "snapshot" ? "true" : `NOT (${lane}.queue = ANY (SELECT p.queue FROM ${s}.lanes p WHERE p.paused))`;
+  const isUnpaused = source === "snapshot" ? "true" : isUnpausedQueue(s, `${lane}.queue`);
   return `${isUnpaused} AND ($2::text[] IS NULL OR ${lane}.queue = ANY ($2::text[]))`;
 }
 

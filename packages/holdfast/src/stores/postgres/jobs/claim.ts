@@ -1,5 +1,6 @@
 import type { State } from "../../../job/state.js";
 import type { Claim, ClaimedJob, ClaimRequest } from "../../../store.js";
+import { readSettings } from "../../stored-values.js";
 import type { Row, Runner, Statement } from "../connection/db.js";
 import type { Sql } from "../connection/sql.js";
 import { MATCH_TYPE, type TypesIndex } from "../schema/types-index.js";
@@ -143,6 +144,7 @@ const {
 } = CLAIM_POSITIONS;
 const { schedule: SCHEDULE, slot: SLOT, prev_state: PREV_STATE, prev_attempt: PREV_ATTEMPT } = CLAIM_POSITIONS;
 const { prev_due_at: PREV_DUE_AT, seq: SEQ, error: ERROR, trace: TRACE } = CLAIM_POSITIONS;
+const { parent: PARENT, settings: SETTINGS } = CLAIM_POSITIONS;
 
 /** An UPDATE by physical address returns rows in physical order. */
 function sorted(rows: Row[]): Row[] {
@@ -187,6 +189,8 @@ function readClaimed(row: Row): ClaimedJob {
     error: error === null ? null : readError(error),
     tags: tags === null ? [] : (JSON.parse(tags) as string[]),
     schedule: schedule === null ? null : { name: schedule, slot: row[SLOT] as number },
+    parent: row[PARENT] as string | null,
+    settings: readSettings(row[SETTINGS] as string | null),
     trace: row[TRACE] as string | null,
     previous: {
       state: row[PREV_STATE] as State,

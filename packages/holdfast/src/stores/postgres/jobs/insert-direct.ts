@@ -2,9 +2,9 @@ import { LIMITS } from "../../../defaults.js";
 import { jsonBytes } from "../../../job/json.js";
 import { isWaiting, type State } from "../../../job/state.js";
 import type { NewJob, UniqueKey } from "../../../store.js";
-import type { Row, Runner } from "../connection/db.js";
+import type { Row, Runner, Statement } from "../connection/db.js";
 import { isLockTimeout, isRace, isDuplicate } from "../connection/errors.js";
-import { columnsOf, insertTexts, singleOf } from "./insert-sql.js";
+import { BATCH_VALUES, columnsOf, insertTexts, singleOf, SINGLE_VALUES, widthOf, type Width } from "./insert-sql.js";
 import type { Sql } from "../connection/sql.js";
 
 export type Keyed = NewJob & { unique: UniqueKey };
@@ -50,16 +50,30 @@ function lockWait(place: number): string {
       THEN before ELSE $${place}::text END, true) FROM pg_catalog.current_setting('lock_timeout') AS before)`;
 }
 
+type InsertStatement = "inside" | "fast" | "single" | "plain" | "keyed" | "rewrite";
+
+/**
+ * With a lock timeout, except in the caller's transaction: an open transaction with the same id, or a lock on the user's row,
+ * would block the whole batch.
+ */
+function insertStatements(sql: Sql, width: Width): Record<InsertStatement, Statement> {
+  const texts = insertTexts(sql, width);
+  const wait = lockWait(BATCH_VALUES[width] + 1);
+  const name = (title: string): string => (width === "wide" ? `${title}_wide` : title);
+  return {
+    inside: sql.statement(name("insert_inside"), texts.plain(null)),
+    fast: sql.statement(name("insert_fast"), texts.fast(wait)),
+    single: sql.statement(name("insert_single"), texts.single(lockWait(SINGLE_VALUES[width] + 1))),
+    plain: sql.statement(name("insert"), texts.plain(wait)),
+    keyed: sql.statement(name("insert_keyed"), texts.keyed(wait)),
+    rewrite: sql.statement(name("rewrite"), texts.rewrite),
+  };
+}
+
 /** Direct writes, for roles with privileges on the tables. */
 export function directInserts(sql: Sql): InsertMethod {
   const { s } = sql;
-  const texts = insertTexts(sql);
-  const insertInside = sql.statement("insert_inside", texts.plain(null));
-  // With a lock timeout: an open transaction with the same id, or a lock on the user's row, would block the whole batch.
-  const insertFast = sql.statement("insert_fast", texts.fast(lockWait(20)));
-  const insertSingle = sql.statement("insert_single", texts.single(lockWait(14)));
-  const insertPlain = sql.statement("insert", texts.plain(lockWait(20)));
-  const insertKeyed = sql.statement("insert_keyed", texts.keyed(lockWait(20)));
+  const statements = { narrow: insertStatements(sql, "narrow"), wide: insertStatements(sql, "wide") };
   const restoreLockTimeout = sql.statement(
     "restore_lock_timeout",
     "SELECT pg_catalog.set_config('lock_timeout', $1, true) AS lock_timeout",
@@ -78,7 +92,6 @@ export function directInserts(sql: Sql): InsertMethod {
   const holdsKey = `SELECT 1 FROM ${s}.keys WHERE key = $1 AND job = $2::uuid`;
   const checkKey = sql.statement("check_key", holdsKey);
   const lockKey = sql.statement("lock_key", `${holdsKey} FOR UPDATE`);
-  const rewrite = sql.statement("rewrite", texts.rewrite);
   const dropTags = sql.statement("rewrite_tags_off", `DELETE FROM ${s}.tags WHERE job = $1::uuid`);
   const addTags = sql.statement(
     "rewrite_tags_on",
@@ -91,18 +104,20 @@ export function directInserts(sql: Sql): InsertMethod {
   );
 
   async function insertRows(runner: InsertRunner, jobs: readonly NewJob[], terms: InsertTerms): Promise<Row[]> {
+    const width = widthOf(jobs);
+    const { inside, fast, single, plain } = statements[width];
     // The caller's transaction has its own lock timeout.
-    if (runner.inside) return runner.run(insertInside, columnsOf(jobs, terms.now));
+    if (runner.inside) return runner.run(inside, columnsOf(jobs, terms.now, width));
     const wait = terms.waitMs;
     const [only] = jobs;
-    const single = jobs.length === 1 && only !== undefined ? singleOf(only, terms.now) : null;
+    const values = jobs.length === 1 && only !== undefined ? singleOf(only, terms.now, width) : null;
     try {
-      if (single !== null) return await runner.run(insertSingle, [...single, wait]);
-      return await runner.run(insertFast, [...columnsOf(jobs, terms.now), wait]);
+      if (values !== null) return await runner.run(single, [...values, wait]);
+      return await runner.run(fast, [...columnsOf(jobs, terms.now, width), wait]);
     } catch (error) {
       // The slower statement looks up existing ids first, so duplicates do not wait for locks.
       if (![isDuplicate, isRace, isLockTimeout].some((is) => is(error))) throw error;
-      return runner.run(insertPlain, [...columnsOf(jobs, terms.now), wait]);
+      return runner.run(plain, [...columnsOf(jobs, terms.now, width), wait]);
     }
   }
 
@@ -117,7 +132,8 @@ export function directInserts(sql: Sql): InsertMethod {
       return fresh as string | null;
     },
     async keyed(runner, jobs, { now, waitMs }) {
-      const rowsIn = await runner.run(insertKeyed, [...columnsOf(jobs, now), waitMs]);
+      const width = widthOf(jobs);
+      const rowsIn = await runner.run(statements[width].keyed, [...columnsOf(jobs, now, width), waitMs]);
       await restoreTimeout(runner, runner.inside, rowsIn[0]?.[3]);
       const rows = new Map(rowsIn.map((row) => [row[0] as string, row]));
       const results = jobs.map(({ id }): KeyedResult => {
@@ -147,7 +163,8 @@ export function directInserts(sql: Sql): InsertMethod {
         if (!stillHolds) return "freed";
         if (!waits) return "kept";
         await tx.run(dropTags, [holder]);
-        await tx.run(rewrite, [...columnsOf([job], now), holder, queue, type, state]);
+        const width = widthOf([job]);
+        await tx.run(statements[width].rewrite, [...columnsOf([job], now, width), holder, queue, type, state]);
         await tx.run(addTags, [holder]);
         if (jsonBytes(job.input) > LIMITS.inlineInputBytes) await tx.run(rewriteInput, [holder, job.input]);
         else await tx.run(dropInput, [holder]);

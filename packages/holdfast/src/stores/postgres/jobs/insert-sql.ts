@@ -4,6 +4,16 @@ import type { NewJob } from "../../../store.js";
 import { NOW, once, orNull, rowsOf, textArray, type Sql } from "../connection/sql.js";
 import { storedScope } from "../../stored-values.js";
 
+/**
+ * Which columns a batch has: `wide` ones also have parents and settings. Most jobs have neither, and their statements do not
+ * mention them.
+ */
+export type Width = "narrow" | "wide";
+/** How many values a batch has, with the time. */
+export const BATCH_VALUES: Readonly<Record<Width, number>> = { narrow: 19, wide: 21 };
+/** How many values a single job has, with the time. */
+export const SINGLE_VALUES: Readonly<Record<Width, number>> = { narrow: 13, wide: 15 };
+
 /** The SQL of inserts, for the store and for the SQL functions. */
 export interface InsertTexts {
   /** Jobs without keys. Returns the ids that are new, comma-separated, or NULL if all are. `lockWait` as below. */
@@ -26,8 +36,8 @@ export interface InsertTexts {
    */
   keyed(lockWait: string | null): string;
   /**
-   * Rewrites the waiting job `$20` with the values of a batch of one. `$21` to `$23` are its previous queue, type and
-   * state.
+   * Rewrites a waiting job with the values of a batch of one. The four values after those of the batch are its id, and its
+   * previous queue, type and state.
    */
   rewrite: string;
 }
@@ -75,27 +85,32 @@ export function isStale(key: string, seen: string): string {
   return `(${key}.until <= (SELECT now FROM t) OR (${key}.job = ${seen}.job AND ${sameUntil}))`;
 }
 
-export function insertTexts(sql: Sql): InsertTexts {
+export function insertTexts(sql: Sql, width: Width): InsertTexts {
   const { s, user } = sql;
+  const isWide = width === "wide";
+  /** SQL for wide batches only. */
+  const wide = (text: string): string => (isWide ? text : "");
+  const after = (place: number): string => `$${BATCH_VALUES[width] + place}`;
   // A column that has the same value in every row has a single element.
   const first = (place: number, type: string): string => `($${place}::${type}[])[1]`;
   const given = `given AS MATERIALIZED (
     SELECT u.id, coalesce(u.type, ${first(3, "text")}) AS type, coalesce(u.queue, ${first(4, "text")}) AS queue,
       coalesce(u.priority, ${first(5, "smallint")}) AS priority, u.user_id, u.input,
       coalesce(u.input_bytes, ${first(8, "integer")}) AS input_bytes, coalesce(u.max_attempts, ${first(9, "integer")}) AS max_attempts,
-      u.expires_at, u.tags, u.schedule, u.slot, u.key, u.key_scope, coalesce(u.period_ms, ${first(18, "bigint")}) AS period_ms, u.trace, u.ordinal,
+      u.expires_at, u.tags, u.schedule, u.slot, u.key, u.key_scope, coalesce(u.period_ms, ${first(18, "bigint")}) AS period_ms, u.trace${wide(", u.parent, u.settings")}, u.ordinal,
       t.now, coalesce(u.run_at, t.now) + coalesce(u.delay_ms, ${first(11, "bigint")}) AS due
-    FROM ${rowsOf("$2::uuid[], $3::text[], $4::text[], $5::smallint[], $6::text[], $7::text[], $8::integer[], $9::integer[], $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::text[], $17::text[], $18::bigint[], $19::text[]")}
+    FROM ${rowsOf(`$2::uuid[], $3::text[], $4::text[], $5::smallint[], $6::text[], $7::text[], $8::integer[], $9::integer[], $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::text[], $17::text[], $18::bigint[], $19::text[]${wide(", $20::text[], $21::text[]")}`)}
       WITH ORDINALITY AS u (id, type, queue, priority, user_id, input, input_bytes, max_attempts,
-      run_at, delay_ms, expires_at, tags, schedule, slot, key, key_scope, period_ms, trace, ordinal), t)`;
+      run_at, delay_ms, expires_at, tags, schedule, slot, key, key_scope, period_ms, trace${wide(", parent, settings")}, ordinal), t)`;
   // Not `excluded.input`: that needs SELECT on all inputs, which a role that only enqueues need not have.
   const rows = (from: string, { onConflict = "ON CONFLICT (id) DO NOTHING" } = {}): string => `inserted AS (
     INSERT INTO ${s}.live (id, type, queue, priority, state, user_id, input, input_bytes, attempt, max_attempts, losses, releases,
-      fence, run_at, due_at, expires_at, created_at, updated_at, key, key_scope, tags, schedule, slot, trace)
+      fence, run_at, due_at, expires_at, created_at, updated_at, key, key_scope, tags, schedule, slot, trace${wide(", parent, settings")})
     SELECT g.id, g.type, g.queue, g.priority, 'pending', g.user_id::${user},
       CASE WHEN g.input_bytes <= ${LIMITS.inlineInputBytes} THEN g.input::json END, g.input_bytes, 0, g.max_attempts, 0, 0,
       0, g.due, g.due, g.expires_at, g.now, g.now, g.key, g.key_scope,
       CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT pg_catalog.json_array_elements_text(g.tags::json)) END, g.schedule, g.slot, g.trace
+      ${wide(", g.parent::uuid, g.settings::json")}
     FROM ${from} g ORDER BY g.ordinal
     ${onConflict} RETURNING id, seq, queue, type, tags
   ), large_inputs AS (
@@ -127,16 +142,17 @@ export function insertTexts(sql: Sql): InsertTexts {
          input = CASE WHEN g.input_bytes <= ${LIMITS.inlineInputBytes} THEN g.input::json END, input_bytes = g.input_bytes,
          attempt = 0, max_attempts = g.max_attempts, losses = 0, releases = 0, run_at = g.due, due_at = g.due,
          expires_at = g.expires_at, updated_at = g.now, key_scope = g.key_scope, schedule = g.schedule, slot = g.slot, trace = g.trace,
+         parent = ${isWide ? "g.parent::uuid" : "NULL"}, settings = ${isWide ? "g.settings::json" : "NULL"},
          tags = CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT pg_catalog.json_array_elements_text(g.tags::json)) END,
-         error = NULL, error_code = NULL, error_at = NULL, progress = NULL, progress_note = NULL
-       FROM given g WHERE live.id = $20::uuid RETURNING live.id, live.seq, live.tags, live.created_at
+         error = NULL, error_code = NULL, error_at = NULL, progress = NULL, progress_note = NULL, progress_data = NULL
+       FROM given g WHERE live.id = ${after(1)}::uuid RETURNING live.id, live.seq, live.tags, live.created_at
      ), retaken AS (
        INSERT INTO ${s}.keys (key, job, scope, until)
-       SELECT key, $20::uuid, key_scope, CASE WHEN key_scope = 'period' THEN now + period_ms END FROM given
+       SELECT key, ${after(1)}::uuid, key_scope, CASE WHEN key_scope = 'period' THEN now + period_ms END FROM given
        ON CONFLICT (key) DO UPDATE SET job = excluded.job, scope = excluded.scope, until = excluded.until
      ), deltas AS (
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended, first_seq, last_seq, oldest, newest)
-       SELECT now, $21::text, $22::text, $23::text, -1, false, NULL, NULL, NULL, NULL FROM t
+       SELECT now, ${after(2)}::text, ${after(3)}::text, ${after(4)}::text, -1, false, NULL, NULL, NULL, NULL FROM t
        UNION ALL SELECT now, queue, type, 'pending', 1, false, seq, seq, created_at, created_at FROM given, rewritten
      )
      SELECT 1 FROM rewritten`,
@@ -145,9 +161,9 @@ export function insertTexts(sql: Sql): InsertTexts {
     fast: (lockWait) => plain(lockWait, "", "given g, lock_wait", rows("fresh", { onConflict: "" })),
     single: (lockWait) => `WITH ${lockWait}, ${NOW}, inserted AS (
        INSERT INTO ${s}.live (id, type, queue, priority, state, user_id, input, input_bytes, attempt, max_attempts, losses, releases,
-         fence, run_at, due_at, expires_at, created_at, updated_at, trace)
+         fence, run_at, due_at, expires_at, created_at, updated_at, trace${wide(", parent, settings")})
        SELECT $2::uuid, $3::text, $4::text, $5::smallint, 'pending', $6::text::${user}, $7::json, $8::integer, 0, $9::integer, 0, 0,
-         0, coalesce($10::bigint, now) + $11::bigint, coalesce($10::bigint, now) + $11::bigint, $12::bigint, now, now, $13::text
+         0, coalesce($10::bigint, now) + $11::bigint, coalesce($10::bigint, now) + $11::bigint, $12::bigint, now, now, $13::text${wide(", $14::uuid, $15::json")}
        FROM t, lock_wait RETURNING id, seq
      ), deltas AS (
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended, first_seq, last_seq)
@@ -176,9 +192,13 @@ export function insertTexts(sql: Sql): InsertTexts {
   };
 }
 
+export function widthOf(jobs: readonly NewJob[]): Width {
+  return jobs.some(({ parent, settings }) => parent !== null || settings !== null) ? "wide" : "narrow";
+}
+
 /** The values of a batch, one array for each column. */
-export function columnsOf(jobs: readonly NewJob[], now: number | null): unknown[] {
-  return [
+export function columnsOf(jobs: readonly NewJob[], now: number | null, width: Width): unknown[] {
+  const narrow = [
     now,
     `{${jobs.map((job) => job.id).join(",")}}`,
     once(jobs, (job) => job.type),
@@ -199,12 +219,19 @@ export function columnsOf(jobs: readonly NewJob[], now: number | null): unknown[
     once(jobs, (job) => job.unique?.periodMs ?? 0),
     orNull(jobs, (job) => job.trace),
   ];
+  if (width === "narrow") return narrow;
+  return [...narrow, orNull(jobs, (job) => job.parent), orNull(jobs, (job) => settingsText(job))];
+}
+
+function settingsText({ settings }: NewJob): string | null {
+  return settings === null ? null : JSON.stringify(settings);
 }
 
 /** The values for `single`; null if it cannot write this job. */
-export function singleOf(job: NewJob, now: number | null): unknown[] | null {
+export function singleOf(job: NewJob, now: number | null, width: Width): unknown[] | null {
   const bytes = jsonBytes(job.input);
   if (job.tags.length > 0 || job.schedule !== null || bytes > LIMITS.inlineInputBytes) return null;
   const { id, type, queue, priority, user, input, maxAttempts, runAt, delayMs, expiresAt, trace } = job;
-  return [now, id, type, queue, priority, user, input, bytes, maxAttempts, runAt, delayMs, expiresAt, trace];
+  const narrow = [now, id, type, queue, priority, user, input, bytes, maxAttempts, runAt, delayMs, expiresAt, trace];
+  return width === "narrow" ? narrow : [...narrow, job.parent, settingsText(job)];
 }

@@ -166,14 +166,12 @@ export function insertOperations(sql: Sql): InsertOperations {
 }
 
 const INSERTED: InsertResult = { status: "inserted" };
-const NUL_REFUSED: InsertResult = {
-  status: "refused",
-  reason: "not-stored",
-  error: "the input contains \\u0000, which PostgreSQL cannot store; encode it, for example in base64",
-};
+/** Why an input that contains NUL is not stored. */
+export const NUL_IN_INPUT = "contains \\u0000, which PostgreSQL cannot store; encode it, for example in base64";
+const NUL_REFUSED: InsertResult = { status: "refused", reason: "not-stored", error: `the input ${NUL_IN_INPUT}` };
 
 /** An escaped NUL could be stored as JSON, but every SQL query that extracts it as text would fail. */
-function holdsNul(json: string): boolean {
+export function holdsNul(json: string): boolean {
   return json.includes("\\u0000") && /(?<!\\)(?:\\\\)*\\u0000/.test(json);
 }
 

@@ -2,7 +2,7 @@ import { LIMITS } from "../../../defaults.js";
 import { isFinished, isLeased, settledBefore, type State } from "../../../job/state.js";
 import type { LeaseResult, LeaseRef, Note, Outcome, SettleResult, StartMark } from "../../../store.js";
 import type { Row, Runner } from "../connection/db.js";
-import { archiveSql } from "./archive-sql.js";
+import { archiveSql, purgeTime } from "./archive-sql.js";
 import { LEASED, NOW, orNull, rowsOf, type Sql } from "../connection/sql.js";
 
 export interface LeaseOperations {
@@ -54,8 +54,8 @@ export function leaseOperations(sql: Sql): LeaseOperations {
      UNION ALL SELECT id::text, fence, state, false FROM ${s}.archive WHERE id = ANY ($1::uuid[])`,
   );
   const outcomes = `o AS MATERIALIZED (
-    SELECT * FROM ${rowsOf("$2::uuid[], $4::text[], $5::text[], $6::integer[], $7::integer[], $8::bigint[], $9::text[], $10::text[], $11::bigint[], $12::text[]")}
-      AS o (id, new_state, output, attempt, releases, started_at, message, code, delay_ms, record))`;
+    SELECT * FROM ${rowsOf("$2::uuid[], $4::text[], $5::text[], $6::integer[], $7::integer[], $8::bigint[], $9::text[], $10::text[], $11::bigint[], $12::text[], $13::bigint[]")}
+      AS o (id, new_state, output, attempt, releases, started_at, message, code, delay_ms, record, purge_ms))`;
   const history = (done: string): string => `INSERT INTO ${s}.attempts (job, record)
     SELECT o.id, o.record::json FROM o WHERE o.record IS NOT NULL AND o.id = ANY (ARRAY(SELECT id FROM ${done}))`;
   const error = {
@@ -68,12 +68,15 @@ export function leaseOperations(sql: Sql): LeaseOperations {
          SELECT ctid FROM ${s}.live WHERE id = ANY ($2::uuid[]) AND fence = $3 AND state IN ${LEASED} AND ${which}
          FOR UPDATE SKIP LOCKED))
        RETURNING *)`;
+  const endState =
+    "CASE WHEN g.cancel_at IS NOT NULL AND o.new_state <> 'completed' THEN 'cancelled' ELSE o.new_state END";
   const finish = sql.statement(
     "finish",
-    `WITH ${NOW}, ${outcomes}, ${gone("(cancel_at IS NOT NULL OR NOT $13::boolean)")}, kept AS (${archive.insert(
+    `WITH ${NOW}, ${outcomes}, ${gone("(cancel_at IS NOT NULL OR NOT $14::boolean)")}, kept AS (${archive.insert(
       "gone g JOIN o ON o.id = g.id",
       {
-        state: "CASE WHEN g.cancel_at IS NOT NULL AND o.new_state <> 'completed' THEN 'cancelled' ELSE o.new_state END",
+        state: endState,
+        purge_at: `coalesce((SELECT now FROM t) + o.purge_ms, ${purgeTime(endState)})`,
         output: "CASE WHEN o.new_state = 'completed' THEN o.output::json END",
         attempt: "o.attempt",
         releases: "o.releases",
@@ -128,8 +131,8 @@ export function leaseOperations(sql: Sql): LeaseOperations {
   );
   const noteProgress = sql.statement(
     "note",
-    `WITH ${NOW}, ${held}, n AS (SELECT * FROM ${rowsOf("$2::uuid[], $4::float8[], $5::text[]")} AS n (id, fraction, note))
-     UPDATE ${s}.live g SET progress = n.fraction, progress_note = n.note, updated_at = (SELECT now FROM t)
+    `WITH ${NOW}, ${held}, n AS (SELECT * FROM ${rowsOf("$2::uuid[], $4::float8[], $5::text[], $6::text[]")} AS n (id, fraction, note, data))
+     UPDATE ${s}.live g SET progress = n.fraction, progress_note = n.note, progress_data = n.data::json, updated_at = (SELECT now FROM t)
      FROM n WHERE g.ctid = ANY (ARRAY(SELECT address FROM held)) AND n.id = g.id`,
   );
   // A job that is being deleted gets no more lines: they would not be deleted with it.
@@ -198,7 +201,9 @@ export function leaseOperations(sql: Sql): LeaseOperations {
     // If cancellation was requested, a job that would wait or be dropped is cancelled instead.
     const left = [...waiting, ...dropped].filter(({ id }) => !done.has(id)).map(asCancelled);
     if (left.length > 0) collect(await runner.run(finish, [...outcomeColumns(left, fence, now), true]));
-    const long = group.filter(({ attemptRecord, attempt }) => attemptRecord !== null && attempt > LIMITS.attempts);
+    const long = group.filter(
+      ({ attemptRecord, attempt, releases }) => attemptRecord !== null && attempt + releases > LIMITS.attempts,
+    );
     if (long.length > 0) await runner.run(trim, [long.map(({ id }) => id)]);
     return done;
   }
@@ -248,6 +253,7 @@ export function leaseOperations(sql: Sql): LeaseOperations {
         ...refColumns(progress),
         progress.map((note) => note.progress?.fraction ?? 0),
         progress.map((note) => clean(note.progress?.note ?? null)),
+        orNull(progress, (note) => note.progress?.data ?? null),
       ]);
     }
     const logged = notes.filter((note) => note.log.length > 0);
@@ -341,6 +347,7 @@ function outcomeColumns(outcomes: readonly Outcome[], fence: number, now: number
     orNull(outcomes, ({ error }) => clean(error?.code ?? null)),
     outcomes.map(({ delayMs }) => delayMs),
     orNull(outcomes, ({ attemptRecord }) => (attemptRecord === null ? null : JSON.stringify(attemptRecord))),
+    orNull(outcomes, ({ purgeMs }) => purgeMs),
   ];
 }
 

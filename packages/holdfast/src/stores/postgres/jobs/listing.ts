@@ -1,9 +1,10 @@
 import { isFinished, type State } from "../../../job/state.js";
-import type { JobFilter } from "../../../store.js";
+import type { JobFilter, PageRequest } from "../../../store.js";
 import {
   executePlanAsync,
   END,
   findPage,
+  plannedPage,
   rangesFrom,
   ANY_TYPE,
   BLOCK,
@@ -11,11 +12,12 @@ import {
   type Found,
   type Kind,
   type ListLimits,
+  type Order,
   type SeqRange,
   type Source,
 } from "../../list-plan.js";
 import type { Runner } from "../connection/db.js";
-import { Conditions, NOW, ofUser, rowsOf, type Sql } from "../connection/sql.js";
+import { Conditions, NOW, ofUser, rowsOf, UUID, type Sql } from "../connection/sql.js";
 import { MATCH_TYPE, TYPES_INDEX } from "../schema/types-index.js";
 
 // A lookup takes a few microseconds. The index on live jobs is in order, so none are sorted.
@@ -26,15 +28,16 @@ export const SKIPPING: ListLimits = { ...BOUNDS, maxRead: 30_000 };
 const MIN_PER_KIND = 20;
 
 /**
- * Newest first. With the order of the index on all jobs, the planner may scan that index until enough jobs match, which
- * can take forever. With the other order, which means the same because seq is never NULL, it uses the index on the
- * matching jobs.
+ * With the order of the index on all jobs, the planner may scan that index until enough jobs match, which can take forever.
+ * With the other order, which means the same because seq is never NULL, it uses the index on the matching jobs.
  */
-const OF_ALL = "j.seq DESC";
-const OF_SOME = "j.seq DESC NULLS LAST";
+const ORDERS: Readonly<Record<Order, { ofAll: string; ofSome: string; direction: string }>> = {
+  newest: { ofAll: "j.seq DESC", ofSome: "j.seq DESC NULLS LAST", direction: "DESC" },
+  oldest: { ofAll: "j.seq ASC", ofSome: "j.seq ASC NULLS FIRST", direction: "ASC" },
+};
 
 export interface PageFinder {
-  (runner: Runner, filter: JobFilter, limit: number, cursor: number | null, now: number | null): Promise<Found>;
+  (runner: Runner, filter: JobFilter, page: Omit<PageRequest, "payloads">, now: number | null): Promise<Found>;
 }
 
 /** Finds the jobs of a page: see list-plan.ts. Column names come from here, and values from the caller are bound. */
@@ -110,7 +113,7 @@ export function pageFinder(sql: Sql, bounds: ListLimits = BOUNDS): PageFinder {
     },
     async length(source, range, max) {
       const values: unknown[] = [max];
-      const parts = scansOf(sql, source, range, values).map(
+      const parts = scansOf(sql, source, range, "newest", values).map(
         (scan) =>
           `(SELECT 1 FROM ${scan.each}LATERAL (SELECT 1 FROM ${entriesOf(scan)} LIMIT $1::bigint) n LIMIT $1::bigint)`,
       );
@@ -118,23 +121,23 @@ export function pageFinder(sql: Sql, bounds: ListLimits = BOUNDS): PageFinder {
       const [row] = await runner.run(sql.statement("list_length", text), values);
       return Math.min(max, row?.[0] as number);
     },
-    async nthSeq(source, range, nth) {
+    async nthSeq(source, range, nth, order) {
       const ofEach = source.by === "kinds" ? Math.max(MIN_PER_KIND, Math.ceil(nth / source.kinds.length)) : nth;
       const values: unknown[] = [ofEach - 1];
-      const parts = scansOf(sql, source, range, values).map(
+      const parts = scansOf(sql, source, range, order, values).map(
         (scan) =>
           `(SELECT n.seq FROM ${scan.each}LATERAL (SELECT j.seq FROM ${entriesOf(scan)} LIMIT 1 OFFSET $1::bigint) n)`,
       );
-      const text = `SELECT pg_catalog.max(seq)::float8 FROM (${parts.join(" UNION ALL ")}) n`;
+      const text = `SELECT pg_catalog.${order === "newest" ? "max" : "min"}(seq)::float8 FROM (${parts.join(" UNION ALL ")}) n`;
       const [row] = await runner.run(sql.statement("list_nth", text), values);
       return (row?.[0] as number | null | undefined) ?? null;
     },
-    async newest(source, range, filter, limit) {
+    async first(source, range, filter, limit, order) {
       const values: unknown[] = [limit];
-      const scans = scansOf(sql, source, range, values);
+      const scans = scansOf(sql, source, range, order, values);
       const conditions = residue(sql, source, filter, values);
-      const text = scans.map((scan) => newestOf(sql, scan, conditions)).join(" UNION ALL ");
-      return (await runner.run(sql.statement("list_newest", text), values)).map(([seq]) => seq as number);
+      const text = scans.map((scan) => firstOf(sql, scan, conditions)).join(" UNION ALL ");
+      return (await runner.run(sql.statement("list_first", text), values)).map(([seq]) => seq as number);
     },
     async liveCounts({ states, types, queues }) {
       let [all, ofTypes, matching] = [0, 0, 0];
@@ -164,8 +167,8 @@ export function pageFinder(sql: Sql, bounds: ListLimits = BOUNDS): PageFinder {
     },
   });
 
-  return (runner, filter, limit, cursor, now) =>
-    executePlanAsync(findPage(filter, limit, cursor, bounds), steps(runner, now));
+  return (runner, filter, page, now) =>
+    executePlanAsync(findPage(filter, plannedPage(page), bounds), steps(runner, now));
 }
 
 /** One scan of an index. */
@@ -176,67 +179,82 @@ interface Scan {
   /** Table and conditions. */
   from: string;
   order: string;
+  /** `DESC` or `ASC`. */
+  direction: string;
   /** Whether it is in the order of seq. Otherwise the bounds are applied, and the rows sorted, after it. */
   ordered: boolean;
   bounds: string;
 }
 
-function scansOf(sql: Sql, source: Source, { from, below }: SeqRange, values: unknown[]): Scan[] {
+function scansOf(sql: Sql, source: Source, { from, below }: SeqRange, inOrder: Order, values: unknown[]): Scan[] {
   const { s } = sql;
+  const { ofAll, ofSome, direction } = ORDERS[inOrder];
   const bounds = `j.seq >= $${values.push(from)}::bigint AND j.seq < $${values.push(below)}::bigint`;
   const scan = (table: Scan["table"], order: string, term = "", each = ""): Scan => ({
     table,
     each,
     from: `${s}.${table} j WHERE ${term === "" ? "" : `${term} AND `}${bounds}`,
     order,
+    direction,
     ordered: true,
     bounds,
+  });
+  /** Few rows, found by another index. */
+  const unordered = (table: Scan["table"], order: string, term: string, each = ""): Scan => ({
+    ...scan(table, order, "", each),
+    from: `${s}.${table} j WHERE ${term}`,
+    ordered: false,
   });
   const both = (order: string, term?: string): Scan[] => [scan("live", order, term), scan("archive", order, term)];
   switch (source.by) {
     case "all":
-      return both(OF_ALL);
+      return both(ofAll);
     case "live":
-      return [scan("live", OF_ALL)];
+      return [scan("live", ofAll)];
     case "failed":
-      return [scan("live", OF_SOME, "j.error_at IS NOT NULL")];
+      return [scan("live", ofSome, "j.error_at IS NOT NULL")];
     case "user":
-      return both(OF_SOME, ofUser(sql, "j.user_id", `$${values.push(source.user)}`));
+      return both(ofSome, ofUser(sql, "j.user_id", `$${values.push(source.user)}`));
     case "schedule":
-      return both(OF_SOME, `j.schedule = $${values.push(source.schedule)}`);
+      return both(ofSome, `j.schedule = $${values.push(source.schedule)}`);
+    case "parent":
+      return both(ofSome, ofParent(`$${values.push(source.parent)}`));
     case "tag":
-      return [scan("tags", OF_ALL, `j.tag = $${values.push(source.tag)}`)];
+      return [scan("tags", ofAll, `j.tag = $${values.push(source.tag)}`)];
     case "kinds": {
       const column = (name: keyof Kind): string => `$${values.push(source.kinds.map((kind) => kind[name]))}::text[]`;
       const each = `${rowsOf(`${column("queue")}, ${column("type")}, ${column("state")}`)} AS k (queue, type, state), `;
-      return [scan("archive", OF_SOME, "j.type = k.type AND j.state = k.state AND j.queue = k.queue", each)];
+      return [scan("archive", ofSome, "j.type = k.type AND j.state = k.state AND j.queue = k.queue", each)];
     }
     case "queues": {
-      if (source.queues === null) return [scan("live", OF_ALL)];
+      if (source.queues === null) return [scan("live", ofAll)];
       const each = `pg_catalog.unnest($${values.push(source.queues)}::text[]) AS k (queue), `;
-      const queue = { ...scan("live", "j.priority, j.due_at", "", each), from: `${s}.live j WHERE j.queue = k.queue` };
-      return [{ ...queue, ordered: false }];
+      return [unordered("live", "j.priority, j.due_at", "j.queue = k.queue", each)];
+    }
+    case "ids": {
+      const term = `j.id = ANY ($${values.push(source.ids.filter((id) => isUuid.test(id)))}::uuid[])`;
+      return [unordered("live", "j.id", term), unordered("archive", "j.id", term)];
     }
     case "seqs":
-      return [scan("live", OF_ALL, `j.seq = ANY ($${values.push(source.seqs)}::bigint[])`)];
+      return [scan("live", ofAll, `j.seq = ANY ($${values.push(source.seqs)}::bigint[])`)];
   }
 }
 
 /**
- * The rows of a scan, newest first. Other conditions apply after the scan (`OFFSET 0` prevents pushing them down):
+ * The rows of a scan, in order. Other conditions apply after the scan (`OFFSET 0` prevents pushing them down):
  * otherwise the planner may choose another plan that is fast for some filters and endless for others.
  */
-function entriesOf({ from, order, ordered, bounds }: Scan, conditions = "true"): string {
+function entriesOf({ from, order, direction, ordered, bounds }: Scan, conditions = "true"): string {
   if (ordered && conditions === "true") return `${from} ORDER BY ${order}`;
   const scanned = `(SELECT j.* FROM ${from} ORDER BY ${order} OFFSET 0) j`;
   return ordered
     ? `${scanned} WHERE ${conditions}`
-    : `${scanned} WHERE ${bounds} AND ${conditions} ORDER BY j.seq DESC`;
+    : `${scanned} WHERE ${bounds} AND ${conditions} ORDER BY j.seq ${direction}`;
 }
 
-/** The newest rows of a scan that match. */
-function newestOf({ s }: Sql, scan: Scan, conditions: string): string {
-  const { table, each } = scan;
+/** The first rows of a scan that match. */
+function firstOf({ s }: Sql, scan: Scan, conditions: string): string {
+  const { table, each, direction } = scan;
   const limit = "LIMIT $1::bigint";
   if (table === "tags") {
     const job = (of: string): string =>
@@ -244,9 +262,15 @@ function newestOf({ s }: Sql, scan: Scan, conditions: string): string {
     const fits = conditions === "true" ? "" : `, LATERAL (${job("live")} UNION ALL ${job("archive")}) n`;
     return `(SELECT g.seq::float8 FROM (SELECT j.seq FROM ${entriesOf(scan)} OFFSET 0) g${fits} ${limit})`;
   }
-  const newest = `SELECT n.seq::float8 FROM ${each}LATERAL (SELECT j.seq FROM ${entriesOf(scan, conditions)} ${limit}) n`;
-  return `(${newest} ORDER BY n.seq DESC ${limit})`;
+  const first = `SELECT n.seq::float8 FROM ${each}LATERAL (SELECT j.seq FROM ${entriesOf(scan, conditions)} ${limit}) n`;
+  return `(${first} ORDER BY n.seq ${direction} ${limit})`;
 }
+
+/** An id that is not valid matches no row. */
+function ofParent(placeholder: string): string {
+  return `j.parent = CASE WHEN ${placeholder}::text ~ '${UUID}' THEN ${placeholder}::text::uuid END`;
+}
+const isUuid = new RegExp(UUID);
 
 /** The conditions of a filter that a source does not apply itself. */
 function residue(sql: Sql, source: Source, filter: JobFilter, values: unknown[]): string {
@@ -256,6 +280,8 @@ function residue(sql: Sql, source: Source, filter: JobFilter, values: unknown[])
     terms.add((v) => `j.type = ANY (${v}::text[])`, filter.types);
     terms.add((v) => `j.queue = ANY (${v}::text[])`, filter.queues);
   }
+  terms.add((v) => `j.priority = ${v}::integer`, filter.priority);
+  if (source.by !== "parent") terms.add(ofParent, filter.parent);
   if (source.by !== "user") terms.add((v) => ofUser(sql, "j.user_id", v), filter.user);
   if (source.by !== "schedule") terms.add((v) => `j.schedule = ${v}`, filter.schedule);
   if (source.by !== "tag")

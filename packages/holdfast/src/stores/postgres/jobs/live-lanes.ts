@@ -1,3 +1,4 @@
+import { ALL_QUEUES } from "../../../defaults.js";
 import type { Runner } from "../connection/db.js";
 import type { Lane } from "./lanes.js";
 import { rowsOf, type Sql } from "../connection/sql.js";
@@ -116,7 +117,7 @@ export function scannedLanes(
   values: { queues: string; priorities: string; at: string; paused: string },
 ): string {
   const isUnpaused = (queue: string): string =>
-    `(SELECT 1 FROM ${s}.lanes p WHERE p.queue = ${queue} AND p.paused LIMIT 1) IS NULL`;
+    `(SELECT 1 FROM ${s}.lanes p WHERE p.queue = ANY (ARRAY[${queue}, '${ALL_QUEUES}']) AND p.paused LIMIT 1) IS NULL`;
   const at = `${values.at}::pg_catalog.pg_snapshot`;
   const mark = `FROM ${s}.deltas d WHERE d.state = 'pending' AND d.n > 0 AND d.tx`;
   return `marked AS MATERIALIZED (
@@ -132,6 +133,14 @@ export function scannedLanes(
           SELECT q.queue FROM pg_catalog.unnest(${values.paused}::text[]) AS q (queue) WHERE ${isUnpaused("q.queue")}))
       ) w WHERE (SELECT p.queue FROM ${s}.lanes p WHERE p.paused ORDER BY p.queue LIMIT 1) IS NULL OR ${isUnpaused("w.queue")}
     )`;
+}
+
+/**
+ * Whether neither a queue, an SQL expression, nor all queues are paused. If all are, the list of paused queues has a NULL, so
+ * that the condition is NULL for each queue that is not in it. A condition of its own would make each claim slower.
+ */
+export function isUnpausedQueue(s: string, queue: string): string {
+  return `NOT (${queue} = ANY (SELECT CASE WHEN p.queue <> '${ALL_QUEUES}' THEN p.queue END FROM ${s}.lanes p WHERE p.paused))`;
 }
 
 /** {@link LaneChanges} as JSON, for {@link readChanges}; `emptied` is a query of lanes. */

@@ -10,6 +10,7 @@ export interface MaintenanceOperations {
   reapExpiredLeases(runner: Runner, limit: number, now: number | null): Promise<ReapedJob[]>;
   expireOverdue(runner: Runner, limit: number, now: number | null): Promise<ReapedJob[]>;
   purge(runner: Runner, request: PurgeRequest, now: number | null): Promise<number>;
+  purgeDue(runner: Runner, limit: number, now: number | null): Promise<number>;
   tryAcquireDuty(runner: Runner, name: string, everyMs: number, now: number | null): Promise<boolean>;
   maintain(runner: Runner, now: number | null): Promise<void>;
   /** Rolls some of the changes up into the counters. Resolves to whether there are more. */
@@ -48,6 +49,7 @@ export function maintenanceOperations(sql: Sql): MaintenanceOperations {
      })}), freed_keys AS (${archive.freeKeys}), deltas AS (${archive.deltas})
      SELECT id::text, type, queue, attempt, 'dead' FROM gone`,
   );
+  // Ordered by `purge_at` too, which is NULL: the order of the index.
   const purge = sql.statement(
     "purge",
     `WITH ${NOW}, total AS (
@@ -55,8 +57,17 @@ export function maintenanceOperations(sql: Sql): MaintenanceOperations {
          SELECT n FROM ${s}.counts WHERE state = $2 UNION ALL SELECT n FROM ${s}.deltas WHERE state = $2) c
      ), gone AS (
        DELETE FROM ${s}.archive WHERE ctid = ANY (ARRAY(
-         SELECT ctid FROM ${s}.archive WHERE state = $2 AND finished_at < coalesce($3::bigint, (SELECT now FROM t) + 1)
-         ORDER BY finished_at, seq LIMIT CASE WHEN $4::bigint IS NULL THEN $5::bigint ELSE least($5::bigint, greatest(0, (SELECT n FROM total) - $4::bigint)) END
+         SELECT ctid FROM ${s}.archive WHERE state = $2 AND finished_at < coalesce($3::bigint, (SELECT now FROM t) + 1) AND purge_at IS NULL
+         ORDER BY purge_at, finished_at, seq LIMIT CASE WHEN $4::bigint IS NULL THEN $5::bigint ELSE least($5::bigint, greatest(0, (SELECT n FROM total) - $4::bigint)) END
+         FOR UPDATE SKIP LOCKED)) RETURNING id, seq, queue, type, state, key, tags
+     ), ${archive.deleteRelated("gone", "own keys")}
+     SELECT pg_catalog.count(*)::float8 FROM gone`,
+  );
+  const purgeDue = sql.statement(
+    "purge_due",
+    `WITH ${NOW}, gone AS (
+       DELETE FROM ${s}.archive WHERE ctid = ANY (ARRAY(
+         SELECT ctid FROM ${s}.archive WHERE purge_at <= (SELECT now FROM t) ORDER BY purge_at LIMIT $2::bigint
          FOR UPDATE SKIP LOCKED)) RETURNING id, seq, queue, type, state, key, tags
      ), ${archive.deleteRelated("gone", "own keys")}
      SELECT pg_catalog.count(*)::float8 FROM gone`,
@@ -135,6 +146,10 @@ export function maintenanceOperations(sql: Sql): MaintenanceOperations {
     expireOverdue: async (runner, limit, now) => (await runner.run(expired, [now, limit])).map(readReaped),
     async purge(runner, { state, before, keep, limit }, now) {
       const [row] = await runner.run(purge, [now, state, before, keep, limit]);
+      return (row?.[0] as number | undefined) ?? 0;
+    },
+    async purgeDue(runner, limit, now) {
+      const [row] = await runner.run(purgeDue, [now, limit]);
       return (row?.[0] as number | undefined) ?? 0;
     },
     tryAcquireDuty: async (runner, name, everyMs, now) =>

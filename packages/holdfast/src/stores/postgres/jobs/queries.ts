@@ -1,4 +1,4 @@
-import { LIMITS } from "../../../defaults.js";
+import { ALL_QUEUES, LIMITS } from "../../../defaults.js";
 import type { FinishedState, State } from "../../../job/state.js";
 import type {
   AttemptRecord,
@@ -16,19 +16,16 @@ import type {
 import { pageOf } from "../../list-plan.js";
 import type { Row, Runner, Statement } from "../connection/db.js";
 import { pageFinder, SKIPPING } from "./listing.js";
+import { isUnpausedQueue } from "./live-lanes.js";
 import { columnPositions } from "../../column-positions.js";
+import { readSettings } from "../../stored-values.js";
 import { NOW, WAITING, type Sql } from "../connection/sql.js";
 
 export interface QueryOperations {
   get(runner: Runner, id: string, scope: Scope): Promise<StoredJob | null>;
   /** Several statements, of one snapshot. */
   list(runner: Runner, filter: JobFilter, page: PageRequest, now: number | null): Promise<JobPage>;
-  skip(
-    runner: Runner,
-    filter: JobFilter,
-    page: Pick<PageRequest, "limit" | "cursor">,
-    now: number | null,
-  ): Promise<Skipped>;
+  skip(runner: Runner, filter: JobFilter, page: Omit<PageRequest, "payloads">, now: number | null): Promise<Skipped>;
   stats(runner: Runner, now: number | null): Promise<StoreStats>;
   setPaused(runner: Runner, queue: string, paused: boolean, now: number | null): Promise<void>;
   queues(runner: Runner): Promise<QueueRecord[]>;
@@ -81,7 +78,7 @@ export function queryOperations(sql: Sql): QueryOperations {
     "oldest_due",
     `WITH ${NOW} SELECT (SELECT now FROM t)::float8, pg_catalog.min(d.due_at)::float8 FROM ${s}.lanes l CROSS JOIN LATERAL (
        SELECT due_at FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at <= (SELECT now FROM t)
-         AND j.state IN ${WAITING} ORDER BY due_at LIMIT 1) d WHERE NOT (l.queue = ANY (SELECT p.queue FROM ${s}.lanes p WHERE p.paused))`,
+         AND j.state IN ${WAITING} ORDER BY due_at LIMIT 1) d WHERE ${isUnpausedQueue(s, "l.queue")}`,
   );
   const pace = sql.statement(
     "pace",
@@ -94,6 +91,8 @@ export function queryOperations(sql: Sql): QueryOperations {
      INSERT INTO ${s}.lanes (queue, priority, paused, used_at) SELECT $2, 0, $3, now FROM t WHERE NOT EXISTS (SELECT 1 FROM known)
      ON CONFLICT (queue, priority) DO UPDATE SET paused = excluded.paused`,
   );
+  // Not a lane: it must not stay as a queue.
+  const resumeAll = sql.statement("resume_all", `DELETE FROM ${s}.lanes WHERE queue = '${ALL_QUEUES}'`);
   const lanes = sql.statement(
     "lanes",
     `SELECT queue, priority, paused FROM ${s}.lanes ORDER BY queue COLLATE "C", priority DESC`,
@@ -121,16 +120,18 @@ export function queryOperations(sql: Sql): QueryOperations {
       const lines = (await runner.run(log, [id])).map(([at, line]) => ({ at: at as number, line: line as string }));
       return readRecord(row, { attempts: history, log: lines });
     },
-    async list(runner, filter, { limit, cursor, payloads = true }, now) {
-      const found = await findPage(runner, filter, limit, cursor === null ? null : Number(cursor), now);
+    async list(runner, filter, page, now) {
+      const { limit, payloads = true, order } = page;
+      const found = await findPage(runner, filter, page, now);
       const { passed, cursor: next } = pageOf(found, limit);
       const shown = found.seqs.slice(0, passed);
       const rows = shown.length === 0 ? [] : await runner.run(payloads ? full : bare, [shown]);
-      const jobs = rows.map((row) => readRecord(row, { attempts: [], log: [] }));
+      const jobs = (order === "oldest" ? rows.toReversed() : rows).map((row) =>
+        readRecord(row, { attempts: [], log: [] }),
+      );
       return { jobs, cursor: next };
     },
-    skip: async (runner, filter, { limit, cursor }, now) =>
-      pageOf(await findToSkip(runner, filter, limit, cursor === null ? null : Number(cursor), now), limit),
+    skip: async (runner, filter, page, now) => pageOf(await findToSkip(runner, filter, page, now), page.limit),
     async stats(runner, now) {
       const [due] = await runner.run(oldest, [now]);
       const lastMinute: Record<FinishedState, number> = { completed: 0, dead: 0, cancelled: 0 };
@@ -147,12 +148,16 @@ export function queryOperations(sql: Sql): QueryOperations {
         lastMinute,
       };
     },
-    setPaused: async (runner, queue, paused, now) => void (await runner.run(pause, [now, queue, paused])),
+    async setPaused(runner, queue, paused, now) {
+      if (queue === ALL_QUEUES && !paused) await runner.run(resumeAll, []);
+      else await runner.run(pause, [now, queue, paused]);
+    },
     async queues(runner) {
       const byQueue = new Map<string, QueueRecord>();
       for (const [queue, priority, paused] of (await runner.run(lanes, [])) as unknown as [string, number, boolean][]) {
         const known = byQueue.get(queue);
-        if (known === undefined) byQueue.set(queue, { queue, paused, priorities: [priority] });
+        if (queue === ALL_QUEUES) byQueue.set(queue, { queue, paused, priorities: [] });
+        else if (known === undefined) byQueue.set(queue, { queue, paused, priorities: [priority] });
         else {
           known.priorities.push(priority);
           known.paused ||= paused;
@@ -206,8 +211,11 @@ const COLUMNS = {
   slot: "j.slot::float8",
   progress: "j.progress::float8",
   progressNote: "j.progress_note",
+  progressData: "j.progress_data::text",
   seq: "j.seq::float8",
   trace: "j.trace",
+  parent: "j.parent::text",
+  settings: "j.settings::text",
 };
 const LIVE_COLUMNS: Partial<typeof COLUMNS> = {
   output: "NULL",
@@ -263,8 +271,17 @@ function readRecord(row: Row, details: Pick<StoredJob, "attempts" | "log">): Sto
     key: row[JOB.key] as string | null,
     tags: tags === null ? [] : (JSON.parse(tags) as string[]),
     schedule: schedule === null ? null : { name: schedule, slot: row[JOB.slot] as number },
+    parent: row[JOB.parent] as string | null,
+    settings: readSettings(row[JOB.settings] as string | null),
     trace: row[JOB.trace] as string | null,
-    progress: progress === null ? null : { fraction: progress, note: row[JOB.progressNote] as string | null },
+    progress:
+      progress === null
+        ? null
+        : {
+            fraction: progress,
+            note: row[JOB.progressNote] as string | null,
+            data: row[JOB.progressData] as string | null,
+          },
     ...details,
   };
 }

@@ -1,6 +1,6 @@
 import { functions } from "./functions.js";
 import type { Migration } from "./schema.js";
-import { jobsView } from "./views.js";
+import { secondView } from "./views.js";
 
 /**
  * The view `jobs` gets the names of the API. The old one stays, as `job_records`: views that depend on it follow the rename. Roles that
@@ -14,7 +14,7 @@ export const API_NAMES: Migration = {
     return `${functions(settings)}
 IF NOT EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = '${s}.jobs'::regclass AND attname = 'state') THEN
   ALTER VIEW ${s}.jobs RENAME TO job_records;
-  ${jobsView(settings)}
+  ${secondView(settings)}
 END IF;
 DECLARE reader record;
 BEGIN

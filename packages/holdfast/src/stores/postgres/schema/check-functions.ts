@@ -1,10 +1,12 @@
 import { LAST_INSTANT_MS, LIMITS } from "../../../defaults.js";
 import { PERIOD_SEPARATOR, USER_SEPARATOR } from "../../../job/unique-key.js";
 import { BATCH, placeholderOf } from "./insert-functions.js";
-import type { SchemaSettings } from "./schema.js";
+import { DURATION } from "../jobs/archive-sql.js";
+import { FINISHED, type SchemaSettings } from "./schema.js";
 
 /** Names of a calendar period are shorter than this. */
 const PERIOD_LENGTH = 50;
+const MAX_SETTINGS_BYTES = 1_000;
 const MAX_KEY_LENGTH = LIMITS.userLength + LIMITS.keyLength + PERIOD_LENGTH;
 
 /**
@@ -12,7 +14,7 @@ const MAX_KEY_LENGTH = LIMITS.userLength + LIMITS.keyLength + PERIOD_LENGTH;
  * privileges.
  */
 export function checkSignatures({ schema: s }: SchemaSettings): string[] {
-  return [`${s}.is_too_deep(text)`, `${s}.check_jobs(${BATCH.join(", ")})`];
+  return [`${s}.is_too_deep(text)`, `${s}.check_jobs(${BATCH.join(", ")})`, `${s}.check_settings(text[])`];
 }
 
 /** Characters that names must not contain, as a regular expression. */
@@ -49,6 +51,19 @@ BEGIN
     IF brackets = '' THEN RETURN false; END IF;
   END LOOP;
   RETURN true;
+END $function$;
+CREATE OR REPLACE FUNCTION ${s}.check_settings(settings text[]) RETURNS void
+LANGUAGE plpgsql STABLE SECURITY INVOKER SET search_path = pg_catalog, pg_temp AS $function$
+BEGIN
+  IF EXISTS (SELECT FROM pg_catalog.unnest(settings) AS u (v) WHERE u.v IS NOT NULL AND CASE
+    WHEN pg_catalog.octet_length(u.v) > ${MAX_SETTINGS_BYTES} OR pg_catalog.json_typeof(u.v::json) <> 'object' THEN true
+    ELSE EXISTS (SELECT FROM pg_catalog.json_each(u.v::json) AS f (name, value) WHERE CASE
+      WHEN f.name = 'timeoutMs' THEN f.value::text !~ '${DURATION}'
+      WHEN f.name = 'keepMs' AND pg_catalog.json_typeof(f.value) = 'object' THEN EXISTS (
+        SELECT FROM pg_catalog.json_each(f.value) AS k (state, ms) WHERE k.state NOT IN (${FINISHED}) OR k.ms::text !~ '${DURATION}')
+      ELSE true END) END) THEN
+    ${refuse("settings must be a JSON object with timeoutMs and keepMs in milliseconds")}
+  END IF;
 END $function$;
 CREATE OR REPLACE FUNCTION ${s}.check_jobs(${BATCH.join(", ")}) RETURNS void
 LANGUAGE plpgsql STABLE SECURITY INVOKER SET search_path = pg_catalog, pg_temp AS $function$

@@ -102,7 +102,7 @@ function bind(text: string, values: readonly string[]): string {
 
 function enqueue(settings: SchemaSettings): string {
   const { schema: s, channel, userType } = settings;
-  const texts = insertTexts(sqlFor(s, userType));
+  const texts = insertTexts(sqlFor(s, userType), "narrow");
   const one = (value: string): string => `ARRAY[${value}]`;
   const values = [
     "NULL",

@@ -1,5 +1,6 @@
 import { API_NAMES } from "./api-names.js";
 import { CHECKED_FUNCTIONS, FUNCTIONS, FUNCTIONS_AGAIN } from "./functions.js";
+import { FINISHED_INDEXES, JOB_SETTINGS } from "./job-settings.js";
 import { LANE_MARKS } from "./lane-marks.js";
 import { CURSOR_KEY, TABLES, type Migration } from "./schema.js";
 
@@ -12,4 +13,6 @@ export const MIGRATIONS: readonly Migration[] = [
   CURSOR_KEY,
   CHECKED_FUNCTIONS,
   API_NAMES,
+  JOB_SETTINGS,
+  FINISHED_INDEXES,
 ];

@@ -43,9 +43,10 @@ export interface Migration {
 
 const list = (states: readonly string[]): string => states.map((state) => `'${state}'`).join(", ");
 const LIVE = list(STATE_NAMES.filter((state) => !isFinished(state)));
-const FINISHED = list(STATE_NAMES.filter(isFinished));
+/** The names of finished states, as a list in SQL. */
+export const FINISHED: string = list(STATE_NAMES.filter(isFinished));
 
-/** The columns that the tables of live and of finished jobs share, in their order. */
+/** The columns that the tables of live and of finished jobs share. Migration 8 adds the last three. */
 export const COMMON: readonly string[] = [
   "id",
   "seq",
@@ -79,6 +80,9 @@ export const COMMON: readonly string[] = [
   "error_at",
   "progress",
   "progress_note",
+  "progress_data",
+  "parent",
+  "settings",
 ];
 
 const common = ({ userType }: SchemaSettings): string => `

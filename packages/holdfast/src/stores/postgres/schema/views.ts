@@ -23,7 +23,17 @@ SELECT j.id, j.user_id, j.type, j.queue, j.state AS status,
  * `user` is a reserved word of SQL, so that column is `user_id`; and a field that is an object has a column for each of
  * its members.
  */
-export function jobsView({ schema: s }: SchemaSettings): string {
+export function jobsView(settings: SchemaSettings): string {
+  return jobsViewOf(settings, ["j.progress_data", "j.parent"]).replace("CREATE VIEW", "CREATE OR REPLACE VIEW");
+}
+
+/** The view of migration 7. */
+export function secondView(settings: SchemaSettings): string {
+  return jobsViewOf(settings, []);
+}
+
+/** PostgreSQL can replace a view only if new columns come last. */
+function jobsViewOf({ schema: s }: SchemaSettings, added: readonly string[]): string {
   const key = `pg_catalog.split_part(pg_catalog.substr(j.key, pg_catalog.strpos(j.key, ${character(USER_SEPARATOR)}) + 1), ${character(PERIOD_SEPARATOR)}, 1)`;
   const columns = (own: OwnColumns): string => `
 SELECT j.id, j.type, j.queue, j.state, j.priority::integer AS priority, j.user_id,
@@ -33,7 +43,7 @@ SELECT j.id, j.type, j.queue, j.state, j.priority::integer AS priority, j.user_i
   ${time("created_at")} AS created_at, ${time("updated_at")} AS updated_at, ${time("claimed_at")} AS claimed_at,
   ${time("started_at")} AS started_at, ${own.finishedAt} AS finished_at, ${time("cancel_at")} AS cancel_requested_at,
   ${own.worker} AS worker, ${key} AS key, coalesce(j.tags, '{}') AS tags, j.schedule, ${time("slot")} AS schedule_slot, j.trace,
-  j.progress, j.progress_note`;
+  ${["j.progress", "j.progress_note", ...added].join(", ")}`;
   return viewOf(s, columns);
 }
 

@@ -1,0 +1,127 @@
+import { Changes } from "../../engine/client/changes.js";
+import { readFilter, type Filter } from "../../engine/client/filter.js";
+import { engineOf, type Holdfast } from "../../engine/client/holdfast.js";
+import { readUpdate } from "../../engine/client/job-updates.js";
+import { DEFAULTS } from "../../defaults.js";
+import type { State } from "../../job/state.js";
+import type { Calls, JobChanges, JobConditions, ManyJobs, OperationResult } from "../contract/api-types.js";
+import { shownFilter } from "./audit-entry.js";
+import { invalidField, visibleInput, withRestoredInput, type CallContext } from "./call-context.js";
+import type { NewOperation } from "./operations.js";
+
+// The signal is checked after each chunk.
+const CHUNK = 100;
+
+type Target = { ids: readonly string[] } | { filter: JobConditions };
+
+/** Either ids or a filter. */
+function targetOf({ ids, filter }: ManyJobs): Target {
+  if ((ids === undefined) === (filter === undefined)) {
+    throw invalidField("ids", "set either ids or filter");
+  }
+  if (ids !== undefined) return { ids };
+  if (Object.keys(filter ?? {}).length === 0) {
+    // Otherwise a forgotten condition would select every job.
+    throw invalidField("filter", "must contain at least one condition");
+  }
+  return { filter: filter as JobConditions };
+}
+
+/** Both return how many jobs they changed. */
+interface Bulk {
+  byIds: (ids: readonly string[]) => Promise<number>;
+  byFilter: (filter: Filter, options: Parameters<NewOperation["run"]>[0]) => Promise<number>;
+}
+
+const RETRY = (changes: Changes): Bulk => ({
+  byIds: async (ids) => counted(await changes.retry(ids, {}), "retried"),
+  byFilter: async (filter, options) => Number(await changes.retry(filter, {}, options)),
+});
+const CANCEL = (changes: Changes): Bulk => ({
+  byIds: async (ids) => counted(await changes.cancel(ids, {}), "cancelled", "requested"),
+  byFilter: async (filter, options) => Number(await changes.cancel(filter, {}, options)),
+});
+const REMOVE = (changes: Changes): Bulk => ({
+  byIds: async (ids) => counted(await changes.remove(ids, {}), "removed"),
+  byFilter: async (filter, options) => Number(await changes.remove(filter, {}, options)),
+});
+const update =
+  (change: JobChanges) =>
+  (changes: Changes): Bulk => ({
+    byIds: async (ids) => Number(await changes.update({ id: ids }, change, {})),
+    byFilter: async (filter, options) => Number(await changes.update(filter, change, {}, options)),
+  });
+
+/** How many of the results are one of these. */
+function counted(results: unknown, ...statuses: string[]): number {
+  return (results as readonly string[]).filter((status) => statuses.includes(status)).length;
+}
+
+/** Starts a change of many jobs in the background. */
+async function start(
+  context: CallContext,
+  action: OperationResult["action"],
+  target: Target,
+  bulk: (changes: Changes) => Bulk,
+): Promise<OperationResult> {
+  const { hf, identity, operations, redact } = context;
+  const { byIds, byFilter } = bulk(new Changes(() => engineOf(hf), visibleInput(context)));
+  // Checked now: the caller would not see why a running operation failed.
+  if ("filter" in target) readFilter(target.filter, engineOf(hf).clock.now());
+  return operations.start({
+    action,
+    actor: identity.name,
+    total: "ids" in target ? target.ids.length : await countOf(hf, target.filter),
+    async run(options) {
+      if ("filter" in target) return byFilter(target.filter, options);
+      let changed = 0;
+      for (let from = 0; from < target.ids.length; from += CHUNK) {
+        options.signal.throwIfAborted();
+        const ids = target.ids.slice(from, from + CHUNK);
+        changed += await byIds(ids);
+        options.onProgress({ examined: from + ids.length, changed });
+      }
+      return changed;
+    },
+    onEnd: (result) =>
+      context.recordEnd(result, "filter" in target ? { filter: shownFilter(target.filter, redact) } : target),
+  });
+}
+
+type Handler<Input> = (context: CallContext, input: Input) => Promise<OperationResult>;
+
+export const retryMany: Handler<ManyJobs> = (context, many) => start(context, "retry", targetOf(many), RETRY);
+export const cancelMany: Handler<ManyJobs> = (context, many) => start(context, "cancel", targetOf(many), CANCEL);
+export const removeMany: Handler<ManyJobs> = (context, many) => start(context, "delete", targetOf(many), REMOVE);
+export const promoteMany: Handler<ManyJobs> = (context, many) =>
+  start(context, "promote", targetOf(many), update({ delay: 0 }));
+
+export const updateMany: Handler<Calls["jobs.updateMany"]["input"]> = async (context, { ids, filter, ...given }) => {
+  const target = targetOf({ ...(ids !== undefined && { ids }), ...(filter !== undefined && { filter }) });
+  const change = withRestoredInput(context.restore, given, {});
+  readUpdate(change, engineOf(context.hf).clock.now());
+  const { queue, priority } = change;
+  // One lane per call: which ones the jobs are in is not known yet.
+  if (queue !== undefined || priority !== undefined) {
+    const [from = DEFAULTS.queue] = "filter" in target ? (target.filter.queue ?? []) : [];
+    await context.lanes.admit(queue ?? from, priority ?? DEFAULTS.priority);
+  }
+  return start(context, "update", target, update(change));
+};
+
+/** How many jobs match, if the stored counts can show it; otherwise null. */
+async function countOf(hf: Holdfast, filter: JobConditions): Promise<number | null> {
+  const isCounted = Object.keys(filter).every((name) => name === "state" || name === "type" || name === "queue");
+  if (!isCounted || (filter.type !== undefined && filter.queue !== undefined)) return null;
+  const stats = await hf.stats();
+  const by =
+    filter.type !== undefined ? stats.types : filter.queue !== undefined ? stats.queues : { all: stats.states };
+  const names = filter.type ?? filter.queue ?? Object.keys(by);
+  const states = filter.state ?? (Object.keys(stats.states) as State[]);
+  let count = 0;
+  for (const name of names) {
+    const counts = Object.hasOwn(by, name) ? by[name] : undefined;
+    for (const state of states) count += counts?.[state] ?? 0;
+  }
+  return count;
+}

@@ -1,0 +1,43 @@
+import type { Holdfast } from "../../engine/client/holdfast.js";
+import type { InputView } from "../../engine/client/list-jobs.js";
+import { withSubject } from "../../errors.js";
+import type { Redactor } from "../../redact.js";
+import type { Restorer } from "../../restore.js";
+import type { Identity } from "../auth/identity.js";
+import type { OperationResult } from "../contract/api-types.js";
+import { ApiError } from "../http/api-error.js";
+import type { LaneLimit } from "./lane-limit.js";
+import type { Operations } from "./operations.js";
+
+/** What the handler of a call needs besides its input. */
+export interface CallContext {
+  hf: Holdfast;
+  identity: Identity;
+  operations: Operations;
+  lanes: LaneLimit;
+  redact: Redactor;
+  /** Replaces redaction placeholders in a submitted payload by the stored values. */
+  restore: Restorer;
+  /** Records the end of a background operation in the audit log. */
+  recordEnd: (result: OperationResult, target: unknown) => Promise<void>;
+}
+
+/** A filter by input compares what callers see: otherwise they could find out redacted values by a search. */
+export function visibleInput({ redact }: Pick<CallContext, "redact">): InputView {
+  return (input) => redact({ input }).input;
+}
+
+/** Replaces redaction placeholders in the input by the stored values. Throws if a placeholder has no stored value. */
+export function withRestoredInput<Body extends { input?: unknown }>(
+  restore: Restorer,
+  body: Body,
+  stored: { input?: unknown },
+): Body {
+  if (body.input === undefined) return body;
+  const { input } = restore({ input: body.input }, { input: stored.input }) as { input: unknown };
+  return { ...body, input };
+}
+
+export function invalidField(path: string, message: string): ApiError {
+  return new ApiError(400, "INVALID_REQUEST", withSubject(path, message), { issues: [{ path, message }] });
+}

@@ -1,0 +1,142 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { AdminClient } from "../../../admin/contract/client.js";
+import type { JobConditions, OperationResult } from "../../../admin/contract/api-types.js";
+import { command, YES, type Command, type Context } from "../../parse/command.js";
+import { UsageError, CommandError } from "../../errors.js";
+import type { Output } from "../../ui/output.js";
+import { CONNECTION_FLAGS, withAdmin } from "../../store/admin-connection.js";
+import { countOf, jobs as jobsText } from "../../ui/format.js";
+import { conditionsOf, FILTER, type GivenFilter } from "./filter.js";
+
+export const IDS: {
+  readonly kind: "text";
+  readonly repeated: true;
+  readonly optional: true;
+  readonly description: string;
+} = {
+  kind: "text",
+  repeated: true,
+  optional: true,
+  description: "Job ids. Without ids, flags select the jobs.",
+};
+
+/** The jobs that a command changes. */
+export type Target = { ids: readonly string[] } | { filter: JobConditions };
+
+/** The jobs of the given ids, or of the flags. */
+export function targetOf(ids: readonly string[], flags: GivenFilter): Target {
+  const filter = conditionsOf(flags);
+  const isFilter = Object.keys(filter).length > 0;
+  if (ids.length === 0 && !isFilter)
+    throw new UsageError("no jobs selected", "give job ids, or flags such as --state dead");
+  if (ids.length > 0 && isFilter)
+    throw new UsageError("job ids and filter flags cannot be combined", "give one of them");
+  return isFilter ? { filter } : { ids };
+}
+
+/** A change of one job, or of several. */
+export interface Change {
+  one: (client: AdminClient, id: string) => Promise<{ status: string }>;
+  many: (client: AdminClient, target: Target) => Promise<OperationResult>;
+  /** What happened to one job, and to several if that may differ. */
+  done: string;
+  manyDone?: string;
+  /** Why some of the jobs may not have been changed. */
+  skipped: string;
+}
+
+/** Changes the jobs and prints the result. */
+export async function changeJobs(
+  context: Context,
+  client: AdminClient,
+  target: Target,
+  { one, many, done, manyDone = done, skipped }: Change,
+): Promise<void> {
+  const [id] = "ids" in target ? target.ids : [];
+  if (id === undefined || ("ids" in target && target.ids.length > 1)) {
+    const isSearch = "filter" in target && target.filter.input !== undefined;
+    return follow(context, client, await many(client, target), { done: manyDone, skipped: isSearch ? null : skipped });
+  }
+  const { status } = await one(client, id);
+  const what = status === "requested" ? "cancellation requested" : done;
+  context.output.result({ id, status }, (writer) => writer.line(`${id} ${what}`));
+}
+
+/** A command that changes one job, several, or all that match a filter. */
+export function bulkCommand(
+  name: string,
+  summary: string,
+  { confirmation, examples, ...change }: Change & { confirmation?: string; examples: Command["examples"] },
+): Command {
+  return command({
+    name,
+    summary,
+    about: "Takes one or more job ids, or flags that select jobs.",
+    arguments: { id: IDS },
+    flags: { ...FILTER, ...(confirmation !== undefined && { yes: YES }), ...CONNECTION_FLAGS },
+    examples,
+    async run(context, { flags, args }) {
+      const target = targetOf(args.id, flags as unknown as GivenFilter);
+      if (confirmation !== undefined) {
+        const what = "filter" in target ? "all matching jobs" : jobsText(target.ids.length);
+        await context.confirm(`${confirmation} ${what}?`, (flags as { yes?: boolean }).yes === true);
+      }
+      await withAdmin(context, flags as { url: string | undefined; token: string | undefined }, (client) =>
+        changeJobs(context, client, target, change),
+      );
+    },
+  });
+}
+
+const POLL_MS = 200;
+
+interface Summary {
+  readonly done: string;
+  /** Null: jobs that were not changed did not match the input. */
+  readonly skipped: string | null;
+}
+
+/** Shows the progress of an operation until it ends. */
+export async function follow(
+  context: Context,
+  client: AdminClient,
+  started: OperationResult,
+  summary: Summary,
+): Promise<void> {
+  const { output, signal } = context;
+  const { id } = started;
+  const progress = output.progress(summary.done, started.total);
+  let operation = started;
+  while (operation.state === "running") {
+    await sleep(POLL_MS, null, { signal }).catch(() => {});
+    const current = signal.aborted ? null : await client.operations.get({ id }).catch(unlessAborted(signal));
+    // After Ctrl-C: jobs that were changed stay changed, the others are left as they are.
+    operation = current ?? (await client.operations.stop({ id }));
+    progress.update(operation.examined, operation.total ?? undefined);
+  }
+  progress.hide();
+  if (operation.state === "failed")
+    throw new CommandError(`stopped after ${jobsText(operation.changed)}: ${operation.error}`);
+  printSummary(output, operation, summary);
+}
+
+function printSummary(output: Output, operation: OperationResult, { done, skipped }: Summary): void {
+  const { changed, examined, state } = operation;
+  const [count, why] =
+    skipped === null
+      ? [jobsText(changed), `; ${countOf(examined)} examined`]
+      : changed < examined
+        ? [`${countOf(changed)} of ${jobsText(examined)}`, `; ${skipped}`]
+        : [jobsText(changed), ""];
+  output.result(operation, (writer) =>
+    writer.line(`${count} ${done}${state === "stopped" ? ", then stopped" : ""}${why}`),
+  );
+}
+
+/** A request in flight at Ctrl-C has no response. */
+function unlessAborted(signal: AbortSignal): (error: unknown) => null {
+  return (error) => {
+    if (!signal.aborted) throw error;
+    return null;
+  };
+}

@@ -1,0 +1,139 @@
+import { LIMITS } from "../../../defaults.js";
+import type { JobConditions } from "../../../admin/contract/api-types.js";
+import { STATE_NAMES, type State } from "../../../job/state.js";
+import { UsageError } from "../../errors.js";
+import { readTime } from "../../parse/instant.js";
+
+interface TextFlag {
+  readonly kind: "text";
+  readonly form?: "past";
+  readonly placeholder?: string;
+  readonly description: string;
+}
+interface TextsFlag extends TextFlag {
+  readonly repeated: true;
+}
+
+type FilterFlags = {
+  readonly state: {
+    readonly kind: "choice";
+    readonly choices: readonly State[];
+    readonly repeated: true;
+    readonly description: string;
+  };
+  readonly priority: {
+    readonly kind: "count";
+    readonly min: number;
+    readonly max: number;
+    readonly description: string;
+  };
+} & Readonly<Record<"type" | "queue", TextsFlag>> &
+  Readonly<
+    Record<
+      "user" | "tag" | "key" | "schedule" | "parent" | "input-path" | "equals" | "input-text" | "after" | "before",
+      TextFlag
+    >
+  >;
+
+/** The flags that select jobs. */
+export const FILTER: FilterFlags = {
+  state: { kind: "choice", choices: STATE_NAMES, repeated: true, description: "Only jobs in this state." },
+  type: { kind: "text", repeated: true, description: "Only jobs of this type." },
+  queue: { kind: "text", repeated: true, description: "Only jobs in this queue." },
+  priority: {
+    kind: "count",
+    min: -LIMITS.priority,
+    max: LIMITS.priority,
+    description: "Only jobs with this priority.",
+  },
+  user: { kind: "text", description: "Only jobs of this user." },
+  tag: { kind: "text", description: "Only jobs with this tag." },
+  key: { kind: "text", description: "Only the job that holds this unique key. Add --user for the key of a user." },
+  schedule: { kind: "text", description: "Only jobs of this schedule." },
+  parent: { kind: "text", placeholder: "id", description: "Only jobs that the handler of this job enqueued." },
+  "input-path": {
+    kind: "text",
+    placeholder: "path",
+    description: "Where --equals or --input-text looks in the input, e.g. order.id. Default: the whole input.",
+  },
+  equals: {
+    kind: "text",
+    placeholder: "value",
+    description: `Only jobs with this value in their input: JSON, or a string, e.g. o-17, 17, '"17"'.`,
+  },
+  "input-text": {
+    kind: "text",
+    placeholder: "text",
+    description: "Only jobs with this text in their input. Upper and lower case are the same.",
+  },
+  after: {
+    kind: "text",
+    form: "past",
+    placeholder: "time",
+    description: "Only jobs created after this time: an ISO time or an age, e.g. 2h.",
+  },
+  before: { kind: "text", form: "past", placeholder: "time", description: "Only jobs created before this time." },
+};
+
+/** For commands that take no ids as arguments. */
+export const ID_FLAG: { readonly id: TextsFlag } = {
+  id: { kind: "text", repeated: true, description: "Only the job with this id." },
+};
+
+/** The values of {@link FILTER}, and of {@link ID_FLAG} if the command has it. */
+export interface GivenFilter {
+  readonly id?: readonly string[];
+  readonly state: readonly string[];
+  readonly type: readonly string[];
+  readonly queue: readonly string[];
+  readonly priority: number | undefined;
+  readonly user: string | undefined;
+  readonly tag: string | undefined;
+  readonly key: string | undefined;
+  readonly schedule: string | undefined;
+  readonly parent: string | undefined;
+  readonly "input-path": string | undefined;
+  readonly equals: string | undefined;
+  readonly "input-text": string | undefined;
+  readonly after: string | undefined;
+  readonly before: string | undefined;
+}
+
+/** The filter of the given flags. */
+export function conditionsOf(given: GivenFilter): JobConditions {
+  const { id = [], state, type, queue, priority, user, tag, key, schedule, parent, after, before } = given;
+  const input = inputOf(given);
+  return {
+    ...(id.length > 0 && { id }),
+    ...(state.length > 0 && { state: state as readonly State[] }),
+    ...(type.length > 0 && { type }),
+    ...(queue.length > 0 && { queue }),
+    ...(priority !== undefined && { priority }),
+    ...(user !== undefined && { user }),
+    ...(tag !== undefined && { tag }),
+    ...(key !== undefined && { key }),
+    ...(schedule !== undefined && { schedule }),
+    ...(parent !== undefined && { parent }),
+    ...(input !== undefined && { input }),
+    ...(after !== undefined && { createdAfter: readTime(after, "past") }),
+    ...(before !== undefined && { createdBefore: readTime(before, "past") }),
+  };
+}
+
+function inputOf({ "input-path": path, equals, "input-text": text }: GivenFilter): JobConditions["input"] {
+  if (equals !== undefined && text !== undefined) throw new UsageError("--equals and --input-text cannot be combined");
+  const at = path === undefined ? {} : { path };
+  if (equals !== undefined) return { ...at, equals: valueOf(equals) };
+  if (text !== undefined) return { ...at, text };
+  if (path !== undefined) throw new UsageError("--input-path requires --equals or --input-text");
+  return undefined;
+}
+
+/** A JSON value; anything else is a string, which needs no quotes. */
+function valueOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,69 @@
+import { functions } from "./functions.js";
+import { insertSignatures } from "./insert-functions.js";
+import type { Migration } from "./schema.js";
+import { jobsView, secondView } from "./views.js";
+
+/**
+ * Parents, settings and purge times of jobs. Columns without a default are added at once, whatever the size of the table.
+ * Processes of the previous version leave them NULL. The functions are created again because their statements have changed.
+ */
+export const JOB_SETTINGS: Migration = {
+  version: 8,
+  name: "parents, settings and purge times",
+  up: (settings) => {
+    const { schema: s } = settings;
+    const [narrow] = insertSignatures(settings, ["narrow"]);
+    const wide = insertSignatures(settings, ["wide"]);
+    return `ALTER TABLE ${s}.live
+  ADD COLUMN IF NOT EXISTS progress_data json,
+  -- The job whose handler enqueued it.
+  ADD COLUMN IF NOT EXISTS parent uuid,
+  -- What the job sets for itself; NULL for most jobs.
+  ADD COLUMN IF NOT EXISTS settings json;
+ALTER TABLE ${s}.archive
+  ADD COLUMN IF NOT EXISTS progress_data json,
+  ADD COLUMN IF NOT EXISTS parent uuid,
+  ADD COLUMN IF NOT EXISTS settings json,
+  -- When the job is deleted, if not by the retention of its state.
+  ADD COLUMN IF NOT EXISTS purge_at bigint;
+CREATE INDEX IF NOT EXISTS live_parent ON ${s}.live (parent, seq DESC NULLS LAST) WHERE parent IS NOT NULL;
+${jobsView(settings)}
+${functions(settings)}
+DECLARE writer record;
+BEGIN
+  -- Roles that may call the functions of earlier versions may call those with settings.
+  FOR writer IN SELECT a.grantee FROM pg_proc p, aclexplode(p.proacl) a
+    WHERE p.oid = '${narrow}'::regprocedure AND a.privilege_type = 'EXECUTE' AND a.grantee <> p.proowner
+  LOOP
+    EXECUTE format('GRANT EXECUTE ON FUNCTION ${wide.join(", ")} TO %s',
+      CASE WHEN writer.grantee = 0 THEN 'PUBLIC' ELSE writer.grantee::regrole::text END);
+  END LOOP;
+END;`;
+  },
+  down: (settings) => {
+    const { schema: s } = settings;
+    return `DROP VIEW ${s}.jobs;
+${secondView(settings)}
+ALTER TABLE ${s}.live DROP COLUMN progress_data, DROP COLUMN parent, DROP COLUMN settings;
+ALTER TABLE ${s}.archive DROP COLUMN progress_data, DROP COLUMN parent, DROP COLUMN settings, DROP COLUMN purge_at;`;
+  },
+};
+
+/**
+ * In a migration of its own: these indexes take seconds for millions of finished jobs. They lock that table against writes
+ * only, so meanwhile jobs are enqueued, claimed and run, and their outcomes wait.
+ */
+export const FINISHED_INDEXES: Migration = {
+  version: 9,
+  name: "indexes of parents and purge times",
+  up: ({ schema: s }) => `
+CREATE INDEX IF NOT EXISTS archive_parent ON ${s}.archive (parent, seq DESC NULLS LAST) WHERE parent IS NOT NULL;
+CREATE INDEX IF NOT EXISTS archive_purge ON ${s}.archive (purge_at) WHERE purge_at IS NOT NULL;
+-- By purge time first: a purge by state would otherwise read past jobs with a time of their own again and again. Not a partial
+-- index, because queries of all jobs of a state use it too.
+CREATE INDEX IF NOT EXISTS archive_finished ON ${s}.archive (state, purge_at, finished_at);
+DROP INDEX IF EXISTS ${s}.archive_ended;`,
+  down: ({ schema: s }) => `
+CREATE INDEX archive_ended ON ${s}.archive (state, finished_at);
+DROP INDEX ${s}.archive_finished, ${s}.archive_purge, ${s}.archive_parent;`,
+};
