@@ -109,7 +109,8 @@ function purgeTimeCases(test: DefineCase): void {
     await store.cancel([cancelled]);
     await add(store, { settings, queue: "b", delayMs: MINUTE, expiresAt: clock.now() + 1 });
     const lost = await add(store, { settings, queue: "c", maxAttempts: 1 });
-    await claimOne(store, { queues: ["c"] });
+    const leased = await claimOne(store, { queues: ["c"] });
+    await store.start([{ id: lost, fence: leased.fence, startedAt: clock.now() }]);
     const stopped = await add(store, { settings, queue: "d" });
     await claimOne(store, { queues: ["d"] });
     await store.cancel([stopped]);
