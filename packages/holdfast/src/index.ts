@@ -17,6 +17,7 @@ export type { DrainOptions } from "./engine/worker/drain.js";
 export { job } from "./job/job.js";
 export type {
   AttemptError,
+  HandlerClient,
   InputAnd,
   Job,
   JobAttempt,
