@@ -51,15 +51,18 @@ describe.each(STORES)("changes of waiting jobs on %s", (_name, store) => {
     expect((await send(`/api/admin/jobs/${id}`, { ...unknown, token: await token("operator") })).status).toBe(400);
     expect(await hf.get(id)).toEqual(before);
     await hf.cancel(id);
-    for (const call of [client.jobs.update({ id, priority: 1 }), client.jobs.promote({ id })]) {
-      expect(await errorOf(call)).toMatchObject({
+    for (const call of [() => client.jobs.update({ id, priority: 1 }), () => client.jobs.promote({ id })]) {
+      expect(await errorOf(call())).toMatchObject({
         status: 409,
         code: "JOB_NOT_WAITING",
         message: `job ${id} is cancelled; only a pending or failed job can be updated`,
       });
     }
-    for (const call of [client.jobs.update({ id: MISSING, priority: 1 }), client.jobs.promote({ id: MISSING })]) {
-      expect(await errorOf(call)).toMatchObject({ status: 404, code: "JOB_NOT_FOUND" });
+    for (const call of [
+      () => client.jobs.update({ id: MISSING, priority: 1 }),
+      () => client.jobs.promote({ id: MISSING }),
+    ]) {
+      expect(await errorOf(call())).toMatchObject({ status: 404, code: "JOB_NOT_FOUND" });
     }
   });
 
@@ -150,7 +153,7 @@ describe.each(STORES)("other calls on %s", (_name, store) => {
         checked("keys.free", await client.keys.free({ key: unique.key, ...owner })).status;
       expect(await free()).toBe("held");
       await hf.drain();
-      await hf.purge({ state: "completed", olderThan: 0 });
+      await until("the job to be deleted", async () => (await hf.purge({ state: "completed", olderThan: 0 })) === 1);
       expect((await hf.enqueue(never, {}, { unique, ...owner })).duplicate).toBe(true);
       expect([await free(), await free()]).toEqual(["freed", "missing"]);
       expect((await hf.enqueue(never, {}, { unique, ...owner })).duplicate).toBe(false);
@@ -165,11 +168,11 @@ describe.each(STORES)("other calls on %s", (_name, store) => {
     expect(checked("queues.pauseAll", await client.queues.pauseAll())).toEqual({ paused: true });
     expect(checked("jobs.stats", await client.jobs.stats()).paused).toBe(true);
     expect((await client.summary()).stats.paused).toBe(true);
-    expect(checked("queues.list", await client.queues.list())).toEqual({
+    expect(checked("queues.list", await client.queues.list())).toMatchObject({
       paused: true,
       queues: [
-        { queue: "other", paused: true, priorities: [] },
-        { queue: "slow", paused: false, priorities: [0] },
+        { queue: "other", paused: true },
+        { queue: "slow", paused: false },
       ],
     });
     expect(await hf.drain()).toBe(0);
