@@ -38,7 +38,7 @@ it.each(["abc", "-5", "1e3"])("list refuses the forged cursor %j", async (cursor
 
 describe.each(["cancel", "retry", "remove"] as const)("%s refuses, names the option and changes nothing", (call) => {
   it.each<[string, unknown, string, RegExp]>([
-    ["an id that is no UUID", "7", "id", /is neither a job id nor { key }/],
+    ["an id that is no UUID", "7", "id", /is not a UUID/],
     ["nothing", undefined, "a filter", /undefined is not an options object/],
     ["a list with what is no id", ["nonsense"], "id", /nonsense/],
     ["a filter without any condition", {}, "filter", /at least one condition/],
@@ -66,7 +66,7 @@ describe("other calls refuse and name the argument", () => {
     ]
   >([
     ["get of no UUID", "get", "7", "id", /is not a UUID/],
-    ["get of a BigInt", "get", 7n, "id", /is not a UUID/],
+    ["get of a BigInt", "get", 7n, "id", /is neither a job id nor { key }/],
     ["result of no UUID", "result", "7", "id", /is not a UUID/],
     ["rerun of no UUID", "rerun", "7", "id", /is not a UUID/],
     ["pause of no queue", "pause", "", "queue", /non-empty string/],
