@@ -81,7 +81,15 @@ describe("a login with the role enqueue", () => {
       { key: "'k'", scope: "'other'" },
       { trace: `repeat('x', ${LIMITS.traceBytes + 1})` },
     ];
-    const settings = ["1", "[]", '{"other":1}', '{"timeoutMs":"1"}', '{"keepMs":3}', '{"keepMs":{"failed":1}}', '{"keepMs":{"dead":-1}}'];
+    const settings = [
+      "1",
+      "[]",
+      '{"other":1}',
+      '{"timeoutMs":"1"}',
+      '{"keepMs":3}',
+      '{"keepMs":{"failed":1}}',
+      '{"keepMs":{"dead":-1}}',
+    ];
     for (const each of settings) refused.push({ parent: "NULL", settings: `'${each}'` });
     refused.push({ parent: "NULL", settings: `'{"timeoutMs":' || repeat('1', 1001) || '}'` });
     const functions = ["add_jobs", "add_keyed_jobs", "replace_job"] as const;

@@ -51,8 +51,7 @@ beforeAll(async () => {
   });
   now = clock.now();
   await store.close();
-  const columns =
-    "seq::float8, id, priority, parent, type, queue, state, user_id, tags, schedule, created_at::float8";
+  const columns = "seq::float8, id, priority, parent, type, queue, state, user_id, tags, schedule, created_at::float8";
   const { rows } = await client.query<unknown[]>({
     text: `SELECT ${columns} FROM ${schema}.live UNION ALL SELECT ${columns} FROM ${schema}.archive`,
     rowMode: "array",

@@ -1,7 +1,15 @@
 import { postgres } from "holdfast/postgres";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { Store } from "#src/store.js";
-import { claim, claimIds, failureOf, finish, newJob, newJobs, settleOne } from "#src/testing/exercise-store/builders.js";
+import {
+  claim,
+  claimIds,
+  failureOf,
+  finish,
+  newJob,
+  newJobs,
+  settleOne,
+} from "#src/testing/exercise-store/builders.js";
 import { explained, pagesOf } from "./explained.js";
 import { openScene, type Scene } from "./scene.js";
 import { postgresServer } from "./server.js";

@@ -205,7 +205,10 @@ async function addOldJobs(schema: string, { dead, live }: { dead: string; live: 
   const columns = `id, seq, type, queue, priority, state, input, input_bytes, attempt, max_attempts, losses, releases, fence,
     run_at, created_at, updated_at`;
   const values = "'mail', 'default', 0, $2, '{}', 2, 1, 4, 0, 0, 1, 1, 1, 1";
-  await server.query(`INSERT INTO ${schema}.archive (${columns}, finished_at) VALUES ($1, 1, ${values}, 2)`, [dead, "dead"]);
+  await server.query(`INSERT INTO ${schema}.archive (${columns}, finished_at) VALUES ($1, 1, ${values}, 2)`, [
+    dead,
+    "dead",
+  ]);
   await server.query(`INSERT INTO ${schema}.live (${columns}, due_at) VALUES ($1, 2, ${values}, 1)`, [live, "pending"]);
   await server.query(
     `INSERT INTO ${schema}.counts SELECT queue, type, state, 1 FROM ${schema}.live UNION ALL SELECT queue, type, state, 1 FROM ${schema}.archive`,

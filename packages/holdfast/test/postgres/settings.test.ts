@@ -72,7 +72,9 @@ async function liveThrough(store: PostgresStore): Promise<void> {
   expect(first).toMatchObject({ input, tags: [ODD], user: ODD, expiresAt, runAt: 1_234_567_890_123, attempt: 1 });
   expect(await store.start([{ ...first, startedAt: 1 }])).toEqual(["kept"]);
   expect(await store.extend([first], 60_000)).toEqual(["kept"]);
-  await store.note([{ ...first, progress: { fraction: 0.25, note: ODD, data: JSON.stringify([ODD]) }, log: [{ at: 5, line: ODD }] }]);
+  await store.note([
+    { ...first, progress: { fraction: 0.25, note: ODD, data: JSON.stringify([ODD]) }, log: [{ at: 5, line: ODD }] },
+  ]);
   expect(await settleOne(store, failureOf(first, ODD))).toBe("applied");
   expect(await recordOf(store, given.id)).toMatchObject({
     state: "failed",

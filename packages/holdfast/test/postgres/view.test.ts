@@ -94,7 +94,9 @@ describe("the view jobs", () => {
     const compare = async (): Promise<void> => {
       const job = (await hf.get(id)) as Job;
       expect(job).toMatchObject({ error: { code: "E_TEST" }, schedule: { name: "daily" }, progress: { note: "half" } });
-      expect(await sql("SELECT * FROM $s.jobs")).toEqual([{ ...columnsOf(job), parent: PARENT, progress_data: { page: 2 } }]);
+      expect(await sql("SELECT * FROM $s.jobs")).toEqual([
+        { ...columnsOf(job), parent: PARENT, progress_data: { page: 2 } },
+      ]);
       const fields = Object.keys(jobDetail(job, (payloads) => payloads));
       expect(Object.keys(job).filter((field) => !fields.includes(field))).toEqual(["fence"]);
     };
@@ -133,7 +135,9 @@ async function fullJob({ store, sql }: Scene): Promise<string> {
     trace: '{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}',
   });
   const lease = await claimOne(store);
-  await store.note([{ id, fence: lease.fence, progress: { fraction: 0.5, note: "half", data: '{"page":2}' }, log: [] }]);
+  await store.note([
+    { id, fence: lease.fence, progress: { fraction: 0.5, note: "half", data: '{"page":2}' }, log: [] },
+  ]);
   await settleOne(store, failureOf(lease, "broke", { startedAt: 6_000 }));
   await sql("UPDATE $s.live SET cancel_at = 8000");
   return id;

@@ -25,12 +25,7 @@ export interface QueryOperations {
   get(runner: Runner, id: string, scope: Scope): Promise<StoredJob | null>;
   /** Several statements, of one snapshot. */
   list(runner: Runner, filter: JobFilter, page: PageRequest, now: number | null): Promise<JobPage>;
-  skip(
-    runner: Runner,
-    filter: JobFilter,
-    page: Omit<PageRequest, "payloads">,
-    now: number | null,
-  ): Promise<Skipped>;
+  skip(runner: Runner, filter: JobFilter, page: Omit<PageRequest, "payloads">, now: number | null): Promise<Skipped>;
   stats(runner: Runner, now: number | null): Promise<StoreStats>;
   setPaused(runner: Runner, queue: string, paused: boolean, now: number | null): Promise<void>;
   queues(runner: Runner): Promise<QueueRecord[]>;

@@ -3,6 +3,7 @@ import type { NewJob } from "../../../store.js";
 import type { Row, Statement } from "../connection/db.js";
 import type { InsertMethod, KeyedResult } from "../jobs/insert-direct.js";
 import { columnsOf, FINISHED_MEANWHILE, insertTexts, widthOf, type Width } from "../jobs/insert-sql.js";
+import { tagEntries } from "../jobs/tag-entries.js";
 import { sqlFor, WAITING, type Sql } from "../connection/sql.js";
 import type { SchemaSettings } from "./schema.js";
 
@@ -52,7 +53,10 @@ const functionsOf = (width: Width): Record<"plain" | "keyed" | "replace", Insert
 });
 
 /** The signatures of the functions. */
-export function insertSignatures({ schema: s }: SchemaSettings, widths: readonly Width[] = ["narrow", "wide"]): string[] {
+export function insertSignatures(
+  { schema: s }: SchemaSettings,
+  widths: readonly Width[] = ["narrow", "wide"],
+): string[] {
   return widths
     .flatMap((width) => Object.values(functionsOf(width)))
     .map(({ name, parameters }) => `${s}.${name}(${parameters.join(", ")})`);
@@ -125,9 +129,7 @@ function insertFunctionsOf({ schema: s, userType }: SchemaSettings, width: Width
   END IF;`;
   /** A statement of the store with these parameters as its values; the first value is the time. */
   const bind = (text: string, more: readonly string[] = []): string => {
-    const values = ["NULL", ...batch, ...more].map((value) =>
-      value === BYTES ? "the_bytes" : value,
-    );
+    const values = ["NULL", ...batch, ...more].map((value) => (value === BYTES ? "the_bytes" : value));
     return text.replaceAll(/\$(\d+)/g, (_, number: string) => values[Number(number) - 1] as string);
   };
   return `${head(functions.plain, "text")}
@@ -187,7 +189,7 @@ BEGIN
   IF the_state IS NULL OR the_state NOT IN ${WAITING} THEN RETURN 'kept'; END IF;
   DELETE FROM ${s}.tags g WHERE g.job = ${holder};
   ${bind(texts.rewrite, [holder, "the_queue", "the_type", "the_state"])} INTO done;
-  INSERT INTO ${s}.tags (tag, seq, job) SELECT pg_catalog.unnest(l.tags), l.seq, l.id FROM ${s}.live l WHERE l.id = ${holder};
+  INSERT INTO ${s}.tags (tag, seq, job) SELECT pg_catalog.unnest(${tagEntries("l")}), l.seq, l.id FROM ${s}.live l WHERE l.id = ${holder};
   IF the_bytes[1] > ${LIMITS.inlineInputBytes} THEN
     INSERT INTO ${s}.inputs (job, input) VALUES (${holder}, (${INPUTS})[1]::json)
     ON CONFLICT (job) DO UPDATE SET input = excluded.input;
