@@ -3,12 +3,13 @@ import { EventBuffer } from "#src/admin/events/event-buffer.js";
 import { Feed } from "#src/admin/events/feed.js";
 import { Emitter, type EventName } from "#src/engine/events/events.js";
 import type { Holdfast } from "#src/engine/client/holdfast.js";
+import { redactor, type Redactor } from "#src/redact.js";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
 /** A feed on a client that counts its calls. */
-function scene(streamsPerCaller = 200) {
+function scene(streamsPerCaller = 200, redact: Redactor = (value) => value) {
   const emitter = new Emitter(() => {});
   const calls = { stats: 0, lists: 0 };
   const hf = {
@@ -31,7 +32,7 @@ function scene(streamsPerCaller = 200) {
       return { jobs: [], cursor: null };
     },
   } as unknown as Holdfast;
-  const feed = new Feed(hf, { streamsPerCaller, redact: (value) => value });
+  const feed = new Feed(hf, { streamsPerCaller, redact });
   return { feed, emitter, calls };
 }
 
@@ -67,6 +68,22 @@ it("serializes events once and sends them in batches", async () => {
   }
   feed.close();
   await Promise.all(viewers.map(({ end }) => end));
+});
+
+it("redacts the data of progress events", async () => {
+  const { feed, emitter } = scene(200, redactor(["progress.data.card"]));
+  const { texts } = readAll(feed.open("ada"));
+  await vi.advanceTimersByTimeAsync(500);
+  const job = { id: "1", type: "pay", queue: "default", worker: "w", attempt: 1 };
+  emitter.emit("progress", { ...job, fraction: 0.4, note: null, data: { page: 12, card: "4242" } });
+  emitter.emit("progress", { ...job, fraction: 0.5, note: "half", data: null });
+  emitter.emit("updated", { id: "1" });
+  await vi.advanceTimersByTimeAsync(300);
+  const sent = texts.join("");
+  expect(sent).toContain('"data":{"page":12,"card":"[redacted]"}');
+  expect(sent).toContain('"note":"half","data":null');
+  expect(sent).toContain('event: updated\ndata: {"id":"1"}');
+  feed.close();
 });
 
 it("sends at most 500 events per second", async () => {

@@ -100,11 +100,11 @@ describe.each(STORES)("redacted values on %s", (_name, store) => {
     const { hf, as } = await adminScene(store(), {}, REDACT);
     const client = await as("operator");
     for (const call of [
-      client.jobs.enqueue({ type: "pay", input: { password: MARK } }),
-      client.schedules.create({ name: "pay", job: "pay", input: { password: MARK }, every: "1h" }),
-      client.jobs.updateMany({ filter: { state: ["pending"] }, input: { password: MARK } }),
+      () => client.jobs.enqueue({ type: "pay", input: { password: MARK } }),
+      () => client.schedules.create({ name: "pay", job: "pay", input: { password: MARK }, every: "1h" }),
+      () => client.jobs.updateMany({ filter: { state: ["pending"] }, input: { password: MARK } }),
     ]) {
-      expect(await errorOf(call)).toMatchObject({ status: 400, issues: [{ path: "input.password" }] });
+      expect(await errorOf(call())).toMatchObject({ status: 400, issues: [{ path: "input.password" }] });
     }
     expect((await hf.list()).jobs).toEqual([]);
     const { id } = await client.jobs.enqueue({ type: "pay", input: { note: MARK } });

@@ -130,8 +130,8 @@ describe.each(storesOf(server))("holdfast on %s", (_name, address) => {
     const { stdout } = await run("jobs", "show", id);
     expect(stdout).toMatch(new RegExp(`^children: +1; to list them, run: holdfast jobs list --parent ${id}$`, "m"));
     expect(stdout).toMatch(/^progress: +40 %, \{"page":12\}$/m);
-    expect(stdout).toMatch(/^Attempt 1 failed .+\n +Error: not yet/m);
-    expect(stdout).toMatch(/^Attempt 2 completed .+\n +after .+, worker /m);
+    expect(stdout).toMatch(/^Attempt 1 failed .+\nError: not yet/m);
+    expect(stdout).toMatch(/^Attempt 2 completed .+\nafter .+, worker /m);
     expect((await run("jobs", "show", made?.id ?? "")).stdout).toMatch(new RegExp(`^parent: +${id}$`, "m"));
   });
 

@@ -149,6 +149,8 @@ describe("commands that read change nothing on PostgreSQL", () => {
       "migration 5: a key for cursors",
       "migration 6: functions that check their arguments",
       "migration 7: names of the API",
+      "migration 8: parents, settings and purge times",
+      "migration 9: indexes of parents and purge times",
     ]);
     await expectDoctorToFind(ws, /problem +schema version: the tables of Holdfast are missing/);
     expect((await ws.run("jobs", "list")).stderr).toMatch(

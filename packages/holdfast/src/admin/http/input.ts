@@ -45,9 +45,11 @@ export async function readInput<Name extends RouteName>(
   request: Request,
   path: Readonly<Record<string, string>>,
 ): Promise<Calls[Name]["input"]> {
-  const takesQuery = hasQuery(ROUTES[name]);
+  const { method } = ROUTES[name];
+  const takesQuery = hasQuery({ method });
   const { searchParams } = new URL(request.url);
-  const given = takesQuery ? readQuery(name, searchParams) : await readBody(request, maxBodyBytes(name));
+  const body = method === "GET" ? {} : await readBody(request, maxBodyBytes(name));
+  const given = takesQuery ? { ...body, ...readQuery(name, searchParams) } : body;
   const [unused] = takesQuery ? [] : searchParams.keys();
   if (unused !== undefined)
     throw invalidRequest([{ path: unused, message: "is a query parameter, but this route takes none" }]);
