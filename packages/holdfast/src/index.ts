@@ -1,6 +1,7 @@
 /** The public API of Holdfast. Only what is exported here is public. */
 export { holdfast } from "./engine/client/open-client.js";
 export { Holdfast } from "./engine/client/holdfast.js";
+export type { JobList } from "./engine/client/holdfast.js";
 export type {
   CalendarScope,
   EnqueueManyOptions,

@@ -105,7 +105,7 @@ describe("a search by input", () => {
     ["an empty path", { path: "", text: "a" }, "input.path", /non-empty/],
     ["a path with an empty part", { path: "a..b", text: "a" }, "input.path", /is not a path/],
     ["a path that is none", { path: 7, text: "a" }, "input.path", /non-empty string/],
-    ["a text of 1 MB", { text: "x".repeat(1_000_000) }, "input.text", /the limit is 1000/],
+    ["a string of 1 MB", { text: "x".repeat(1_000_000) }, "input.text", /the limit is 1000/],
     ["a value of 1 MB", { equals: "x".repeat(1_000_000) }, "input.equals", /the limit is 10000/],
     ["a value that is no JSON", { equals: 1n }, "input.equals", /BigInt/],
   ])("%s is refused", async (_what, condition, field, says) => {
