@@ -100,7 +100,18 @@ describe("the context of a handler", () => {
 
   it("has a job with own fields", async () => {
     const { output } = await ran(({ job: of }) => ({ keys: Object.keys({ ...of }).toSorted(), fence: of.fence }));
-    const keys = ["attempt", "createdAt", "fence", "id", "maxAttempts", "parent", "priority", "queue", "runAt", "schedule"];
+    const keys = [
+      "attempt",
+      "createdAt",
+      "fence",
+      "id",
+      "maxAttempts",
+      "parent",
+      "priority",
+      "queue",
+      "runAt",
+      "schedule",
+    ];
     expect(output).toEqual({ keys: [...keys, "tags", "type", "user"], fence: 1 });
   });
 });
