@@ -1,6 +1,14 @@
 import type { AuditEntry, AuditFilter, AuditPage, PutTokenResult, TokenRecord } from "./access/stored-access.js";
-import type { ErrorRecord } from "./job/error-record.js";
 import type { FinishedState, State } from "./job/state.js";
+import type {
+  AttemptRecord,
+  JobSettings,
+  NewJob,
+  ScheduleSlot,
+  StoredError,
+  StoredJob,
+  StoredProgress,
+} from "./job/stored-job.js";
 import type {
   DueSchedules,
   PutResult,
@@ -12,6 +20,7 @@ import type {
 } from "./schedule/stored-schedule.js";
 
 export type * from "./access/stored-access.js";
+export type * from "./job/stored-job.js";
 export type * from "./schedule/stored-schedule.js";
 
 /**
@@ -241,68 +250,6 @@ export interface ChangeScope extends Scope {
   states?: readonly State[] | undefined;
 }
 
-export interface NewJob {
-  id: string;
-  type: string;
-  queue: string;
-  priority: number;
-  user: string | null;
-  /** JSON. */
-  input: string;
-  maxAttempts: number;
-  /** When the job is due; null means now. `delayMs` is added to it. */
-  runAt: number | null;
-  delayMs: number;
-  expiresAt: number | null;
-  tags: readonly string[];
-  unique: UniqueKey | null;
-  /** The schedule and slot that created it. */
-  schedule: ScheduleSlot | null;
-  /** The id of the job whose handler enqueued it. */
-  parent: string | null;
-  settings: JobSettings | null;
-  /**
-   * The trace context of the enqueue call as JSON, such as `{"traceparent":"00-…"}`, at most `LIMITS.traceBytes`. Stores do not
-   * interpret it. A retry does not change it.
-   */
-  trace: string | null;
-}
-
-/** What a job sets for itself alone. Most jobs set nothing. Stored and returned unchanged. */
-export interface JobSettings {
-  /** The maximum duration of an attempt; 0: none. */
-  timeoutMs?: number;
-  /**
-   * How long the finished job is kept, by its state: its purge time is this long after it finished. `purgeDue` deletes it then,
-   * and `purge` does not.
-   */
-  keepMs?: Partial<Record<FinishedState, number>>;
-}
-
-/** One instant of a schedule. */
-export interface ScheduleSlot {
-  name: string;
-  slot: number;
-}
-
-/**
- * At most one job holds a unique key. How long it holds the key depends on its scope:
- * - `waiting`: until its first claim. A retry does not acquire the key again.
- * - `live`: until it is finished. A retry acquires the key again, or is refused if another job holds it.
- * - `period`: until `periodMs` after the enqueue, whatever the outcome.
- * - `forever`: even after retention has deleted the job. Only `remove` frees the key.
- *
- * Except for `forever`, deleting the job frees its key, whatever deleted it: an enqueue is never a duplicate of a job that does
- * not exist. The scope of the holder applies, not the scope of the new job.
- */
-export interface UniqueKey {
-  key: string;
-  scope: "waiting" | "live" | "period" | "forever";
-  periodMs: number;
-  /** `replace` overwrites a waiting holder, which keeps its id. A leased or finished holder is not changed. */
-  onConflict: "keep" | "replace" | "reject";
-}
-
 export type InsertResult =
   | { status: "inserted" }
   /** A job with this id exists, or job `of` holds the unique key. `replaced`: job `of` was overwritten with the new one. */
@@ -377,12 +324,6 @@ export interface StartMark extends LeaseRef {
  */
 export type LeaseResult = "kept" | "lost" | "cancel" | "busy";
 
-export interface StoredError {
-  message: string;
-  code: string | null;
-  at: number;
-}
-
 /** The result of an attempt. `attempt` and `releases` are the job's counts after it. */
 export interface Outcome extends LeaseRef {
   to: "completed" | "failed" | "dead" | "cancelled" | "pending";
@@ -415,70 +356,9 @@ export interface Outcome extends LeaseRef {
 /** `cancelled`: the lease was ended, but a requested cancellation overrode the outcome. */
 export type SettleResult = "applied" | "cancelled" | "lost";
 
-/** An attempt in a job's history that did not end the job: it failed, its lease expired, or its worker released the job. */
-export interface AttemptRecord {
-  attempt: number;
-  /** The fencing token of its claim. Missing in records of earlier versions, like `end`. */
-  fence?: number;
-  end?: "failed" | "expired" | "released";
-  worker: string | null;
-  claimedAt: number | null;
-  startedAt: number | null;
-  endedAt: number;
-  /** Null for a released job. Stored and returned unchanged, including fields that the store does not know. */
-  error: ErrorRecord | null;
-}
-
 /** Progress and log lines of a running job. */
 export interface Note extends LeaseRef {
   progress: StoredProgress | null;
-  log: readonly { at: number; line: string }[];
-}
-
-/** `data` is JSON, at most `LIMITS.progressBytes`. */
-export interface StoredProgress {
-  fraction: number;
-  note: string | null;
-  data: string | null;
-}
-
-export interface StoredJob {
-  id: string;
-  type: string;
-  queue: string;
-  state: State;
-  priority: number;
-  user: string | null;
-  input: string;
-  output: string | null;
-  error: StoredError | null;
-  attempt: number;
-  maxAttempts: number;
-  losses: number;
-  releases: number;
-  fence: number;
-  /** When it may run, as enqueued or as set by the last retry. */
-  runAt: number;
-  /** When it may be claimed. For a leased job, the end of its lease; for a finished job, null. */
-  dueAt: number | null;
-  expiresAt: number | null;
-  createdAt: number;
-  updatedAt: number;
-  claimedAt: number | null;
-  startedAt: number | null;
-  finishedAt: number | null;
-  cancelRequestedAt: number | null;
-  worker: string | null;
-  key: string | null;
-  tags: readonly string[];
-  schedule: ScheduleSlot | null;
-  parent: string | null;
-  settings: JobSettings | null;
-  trace: string | null;
-  progress: StoredProgress | null;
-  /** Attempts that did not end the job, oldest first; empty in lists. */
-  attempts: readonly AttemptRecord[];
-  /** Empty in lists. */
   log: readonly { at: number; line: string }[];
 }
 

@@ -157,6 +157,8 @@ describe("list", () => {
     ]) {
       await expect(hf.list({ ...other, cursor })).rejects.toThrow(/^cursor belongs to a list with other conditions/);
     }
+    const search = { user: "ada", input: { text: "n" } };
+    await expect(hf.list({ ...search, cursor })).rejects.toThrow(/^cursor belongs to a list with other conditions/);
     expect((await hf.list({ limit: 2, user: "ada", cursor })).jobs).toHaveLength(2);
     const elsewhere = await open();
     await expect(elsewhere.hf.list({ user: "ada", cursor })).rejects.toThrow(/^cursor is not a cursor that list/);

@@ -1,4 +1,4 @@
-import { job, type HandlerClient, type JobId } from "holdfast";
+import { job, type HandlerClient, type JobId, type Store } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { scene } from "./scene.js";
@@ -77,6 +77,7 @@ describe("the client in a handler", () => {
     const outer = job({
       type: "outer",
       async run(context) {
+        // oxlint-disable-next-line typescript/unbound-method -- the functions need no `this`
         const { enqueue } = context.hf;
         await enqueue(child, { n: 1 });
         clients.add(context.hf).add({ ...context }.hf);
@@ -91,7 +92,7 @@ describe("the client in a handler", () => {
 });
 
 /** Replaces a job by one with this trace and the same id. */
-async function retrace(store: import("holdfast").Store, id: string, trace: string): Promise<void> {
+async function retrace(store: Store, id: string, trace: string): Promise<void> {
   const stored = (await store.get(id))!;
   await store.remove([id]);
   const { type, queue, priority, user, input, maxAttempts, tags, schedule, parent, settings } = stored;

@@ -105,7 +105,7 @@ describe("timeout of one job", () => {
 describe("progress", () => {
   it("carries a small object", async () => {
     const seen: unknown[] = [];
-    const type = job({ type: "t", run: ({ progress }) => void progress(0.4, { page: 12 }) });
+    const type = job({ type: "t", run: ({ progress }) => progress(0.4, { page: 12 }) });
     const { hf, job: read } = await scene({ jobs: [type] });
     hf.on("progress", ({ fraction, note, data }) => void seen.push([fraction, note, data]));
     const { id } = await hf.enqueue(type);
@@ -118,7 +118,7 @@ describe("progress", () => {
     ["over 4 kB", { text: "x".repeat(5_000) }, "PAYLOAD_TOO_LARGE"],
     ["that JSON cannot represent", { n: 1n }, "INVALID_OPTION"],
   ])("an object %s fails the attempt", async (_what, data, code) => {
-    const type = job({ type: "t", run: ({ progress }) => void progress(0.4, data) });
+    const type = job({ type: "t", run: ({ progress }) => progress(0.4, data) });
     const { hf, job: read } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     await hf.runNext();

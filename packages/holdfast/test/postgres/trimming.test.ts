@@ -51,7 +51,7 @@ describe("the cost of trimming grows with the deleted rows only", () => {
       [job.id, JSON.stringify(record), MANY],
     );
     const attempt = LIMITS.attempts + 1;
-    const outcome = outcomeOf(job, "failed", { attempt, attemptRecord: { ...record, attempt } as never });
+    const outcome = outcomeOf(job, "failed", { attempt, attemptRecord: { ...record, attempt } });
     const plan = await deleting(seen, () => store.settle([outcome]));
     expect(pagesOf(plan)).toBeGreaterThan(0);
     expect(pagesOf(plan)).toBeLessThan(3 * MANY);

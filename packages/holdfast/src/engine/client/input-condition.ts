@@ -3,8 +3,13 @@ import { NotJson, toJson } from "../../job/json.js";
 import { optionKeys, readName, refuseUnknownIn, show } from "../../options.js";
 import type { InputCondition } from "./filter.js";
 
-/** Whether an input, parsed, meets a condition. */
-export type InputMatcher = (input: unknown) => boolean;
+/** A condition on inputs, checked. */
+export interface InputMatcher {
+  /** Whether an input, parsed, meets the condition. */
+  matches: (input: unknown) => boolean;
+  /** The condition as text: the same for the same condition. */
+  label: string;
+}
 
 const INPUT_KEYS: ReadonlySet<string> = optionKeys<InputCondition>({ path: true, equals: true, text: true });
 const MAX_PATH_LENGTH = 500;
@@ -19,10 +24,10 @@ export function inputMatcher(condition: InputCondition): InputMatcher {
     throw new InvalidOptionError("input", 'must have either equals or text, e.g. { path: "order.id", equals: "o-17" }');
   if (text !== undefined) {
     const wanted = readName(text, "input.text", MAX_TEXT_LENGTH).toLowerCase();
-    return (input) => contains(valueAt(input, path), wanted);
+    return { matches: (input) => contains(valueAt(input, path), wanted), label: JSON.stringify([path, wanted]) };
   }
   const equals = readValue(condition.equals);
-  return (input) => isSameJson(valueAt(input, path), equals);
+  return { matches: (input) => isSameJson(valueAt(input, path), equals), label: JSON.stringify([path, { equals }]) };
 }
 
 function readPath(path: unknown): string[] {

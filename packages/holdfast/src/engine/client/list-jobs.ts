@@ -47,7 +47,7 @@ export async function listJobs(
   const { jobs, cursor, examined } =
     input === null
       ? withCount(await store.list(stored, { ...page, cursor: from }))
-      : await search(engine, stored, { ...page, cursor: from }, (value) => input(see(value)));
+      : await search(engine, stored, { ...page, cursor: from }, (value) => input.matches(see(value)));
   return { jobs, cursor: cursor === null ? null : await cursorAt(engine, filter, page, cursor), examined };
 }
 
@@ -78,7 +78,7 @@ async function search(
   { store, clock }: EngineContext,
   filter: JobFilter,
   page: PageRequest,
-  matches: InputMatcher,
+  matches: InputMatcher["matches"],
 ): Promise<ListedJobs> {
   const { metered } = store.capabilities;
   const startedAt = clock.monotonic();
@@ -112,14 +112,10 @@ async function search(
 }
 
 /** Identifies the conditions and the order of a list. */
-function labelOf({ stored, key }: ReadFilter, { order = "newest" }: Pick<PageRequest, "order">): string {
-  const text = JSON.stringify([
-    Object.entries(stored)
-      .filter(([, value]) => value !== undefined)
-      .toSorted(),
-    key,
-    order,
-  ]);
+function labelOf({ stored, key, input }: ReadFilter, { order = "newest" }: Pick<PageRequest, "order">): string {
+  const conditions = Object.entries(stored).filter(([, value]) => value !== undefined);
+  const sorted = conditions.toSorted(([one], [other]) => (one < other ? -1 : 1));
+  const text = JSON.stringify([sorted, key, input?.label ?? null, order]);
   return createHash("sha256").update(text).digest("base64url").slice(0, LABEL_LENGTH);
 }
 

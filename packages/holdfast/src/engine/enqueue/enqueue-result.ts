@@ -1,6 +1,5 @@
 import type { EnqueueManyResult, EnqueueResult } from "../../job/enqueue-types.js";
 import { DuplicateJobError, HoldfastError } from "../../errors.js";
-import type { JobId } from "../../job/job-id.js";
 import type { InsertResult, NewJob } from "../../store.js";
 import { givenKey } from "./unique.js";
 

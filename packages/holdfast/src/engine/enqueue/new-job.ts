@@ -1,6 +1,6 @@
-import type { EnqueueOptions, UniqueOptions } from "../../job/enqueue-types.js";
+import type { EnqueueOptions } from "../../job/enqueue-types.js";
 import { LAST_INSTANT_MS, LIMITS } from "../../defaults.js";
-import { durationMs, instantMs, type Duration } from "../../duration.js";
+import { durationMs, instantMs } from "../../duration.js";
 import { InvalidOptionError } from "../../errors.js";
 import { readId } from "../../job/uuid.js";
 import { optionKeys, readName, readPriority, readQueue, readTags, refuseUnknown } from "../../options.js";

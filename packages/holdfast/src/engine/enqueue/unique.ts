@@ -3,7 +3,7 @@ import { LIMITS } from "../../defaults.js";
 import { durationMs, type Duration } from "../../duration.js";
 import { InvalidOptionError } from "../../errors.js";
 import { optionKeys, readName, refuseUnknownIn, show } from "../../options.js";
-import { CALENDAR_UNITS, calendarPeriod, type CalendarUnit } from "../../schedule/calendar.js";
+import { CALENDAR_UNITS, calendarPeriod } from "../../schedule/calendar.js";
 import { readZone } from "../../schedule/zone.js";
 import type { UniqueKey } from "../../store.js";
 import { PERIOD_SEPARATOR, USER_SEPARATOR } from "../../job/unique-key.js";

@@ -129,7 +129,8 @@ export class Run implements ContextSource {
     }
     if (this.hasEnded) return;
     const data = typeof note === "object" && note !== null ? encodeProgress(note) : null;
-    const text = note === undefined || data !== null ? null : storableString(String(note), LIMITS.logLineLength);
+    const isText = note !== undefined && typeof note !== "object";
+    const text = isText ? storableString(String(note), LIMITS.logLineLength) : null;
     this.#progress = { fraction, note: text, data };
     const { events } = this.#engine;
     if (!events.hasListeners("progress")) return;
