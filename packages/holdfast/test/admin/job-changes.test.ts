@@ -42,7 +42,7 @@ describe.each(STORES)("changes of waiting jobs on %s", (_name, store) => {
       [{ priority: 101 }, "priority"],
       [{ queue: "*" }, "queue"],
     ] as const) {
-      expect(await errorOf(client.jobs.update({ id, ...changes } as { id: string }))).toMatchObject({
+      expect(await errorOf(client.jobs.update({ id, ...changes }))).toMatchObject({
         status: 400,
         issues: [{ path }],
       });
