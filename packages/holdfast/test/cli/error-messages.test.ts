@@ -256,10 +256,10 @@ describe("a wrong command line", () => {
       [["schedules", "create", "a", "b"], 2, /either/, "run: holdfast schedules create --help"],
       [["tokens", "revoke", "x", "--yes"], 2, /holdfast tokens list shows/, "run: holdfast tokens revoke --help"],
       [
-        ["queues", "pause", "*"],
+        ["enqueue", "mail", "--queue", "*"],
         2,
-        /name each queue \(holdfast queues list lists them\)$/,
-        "run: holdfast queues pause --help",
+        /name each queue \(holdfast queues list lists them\), or omit the option$/,
+        "run: holdfast enqueue --help",
       ],
       [["enqueue", "mail", "-"], 2, /the input on stdin is empty/, "omit the - for a job without input"],
       [

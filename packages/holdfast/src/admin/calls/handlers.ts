@@ -10,6 +10,7 @@ import { DEFAULTS } from "../../defaults.js";
 import { JobNotFoundError, ScheduleNotFoundError } from "../../errors.js";
 import type { Job } from "../../job/job.js";
 import { isLive } from "../../live-worker.js";
+import { readQueue } from "../../options.js";
 import { cancelMany, promoteMany, removeMany, retryMany, updateMany } from "./bulk-changes.js";
 import { withRestoredInput, type CallContext } from "./call-context.js";
 import { count, list, withoutWorker } from "./job-lists.js";
@@ -177,11 +178,13 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     return { paused: false };
   },
   "queues.pause": async ({ hf, lanes }, { queue }) => {
+    readQueue(queue, "queue", "");
     await lanes.admitQueue(queue);
     await hf.pause(queue);
     return { queue, paused: true };
   },
   "queues.resume": async ({ hf }, { queue }) => {
+    readQueue(queue, "queue", "");
     await hf.resume(queue);
     return { queue, paused: false };
   },

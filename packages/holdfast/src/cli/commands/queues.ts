@@ -65,8 +65,9 @@ const pauseOrResume = (name: "pause" | "resume", summary: string, verb: string, 
     flags: { all: { kind: "switch", description: `${verb} all queues.` }, ...CONNECTION_FLAGS },
     run(context, { flags, args }) {
       const { queue } = args;
+      if (queue === "*") throw new UsageError('"*" is not a queue name', "for all queues, use --all");
       if (queue !== undefined && flags.all) throw new UsageError("a queue and --all cannot be combined");
-      if (queue === undefined && !flags.all) throw new UsageError("no queue given", `name a queue, or use --all`);
+      if (queue === undefined && !flags.all) throw new UsageError("no queue given", "name a queue, or use --all");
       return withAdmin(context, flags, async (client) => {
         if (queue === undefined) {
           const result = await client.queues[`${name}All`]();

@@ -43,7 +43,7 @@ export const statsCommand: Command = command({
           const at = clockOf(new Date().toISOString());
           frames.show(stats, (writer, rows) => {
             writer.line(paint(at, "bold"));
-            showStats(writer, stats, paused, rows === null ? Infinity : rows - OTHER_LINES);
+            showStats(writer, stats, paused, rows === null ? Infinity : rows - OTHER_LINES - (stats.paused ? 1 : 0));
             if (rows === null) writer.line("");
           });
           await sleep(everyMs, null, { signal: stop }).catch(() => {});
@@ -56,7 +56,7 @@ export const statsCommand: Command = command({
 });
 
 /** The lines of a frame that are not queues: time, titles, the number of omitted queues, the totals and the fields below. */
-const OTHER_LINES = 8;
+const OTHER_LINES = 7;
 
 function showStats(writer: TextWriter, stats: StatsResult, paused: readonly string[], maxQueues = Infinity): void {
   const queues = busiest(Object.entries(stats.queues), maxQueues);
