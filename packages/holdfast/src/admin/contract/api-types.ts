@@ -78,7 +78,7 @@ export interface JobConditions {
   /** The job that holds this unique key now. With `user`, the key is that user's. */
   key?: string;
   /**
-   * Jobs whose input matches: a text anywhere in it, or the value at a path. Redacted values are compared as `"[redacted]"`. Each
+   * Jobs whose input matches: a string anywhere in it, or the value at a path. Redacted values are compared as `"[redacted]"`. Each
    * call examines a limited number of jobs, and `cursor` continues.
    */
   input?: InputCondition;
