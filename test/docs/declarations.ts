@@ -43,7 +43,9 @@ export function membersOf(name: string): string[] {
 
 /** The code of every error class. */
 export function errorCodes(): Map<string, string> {
-  const text = ["errors.js", "job/retry-after.js"].map((file) => readFileSync(join(DIST, file), "utf8")).join("\n");
+  const text = ["errors.js", "job/retry-after.js", "job/cancel.js"]
+    .map((file) => readFileSync(join(DIST, file), "utf8"))
+    .join("\n");
   const classes = text.matchAll(/^export class (?<name>\w+) extends HoldfastError \{[\s\S]*?super\("(?<code>\w+)"/gm);
   return new Map([...classes].map(({ groups }) => [groups?.["name"] ?? "", groups?.["code"] ?? ""]));
 }

@@ -32,7 +32,7 @@ function isBranded(error: unknown, name: Brand): boolean {
   return read(error, Symbol.for(`holdfast.${name}`)) === SHAPE;
 }
 
-const VERB = /^(?:contains|has|is|must|returned) /;
+const VERB = /^(?:belongs|contains|has|is|must|returned|would) /;
 
 /** `timeout must be longer than 0` if the problem starts with a verb, otherwise `timeout: "soon" is not a duration`. */
 export function withSubject(subject: string, problem: string): string {

@@ -1,6 +1,7 @@
 /** The public API of Holdfast. Only what is exported here is public. */
 export { holdfast } from "./engine/client/open-client.js";
 export { Holdfast } from "./engine/client/holdfast.js";
+export type { JobList } from "./engine/client/holdfast.js";
 export type {
   CalendarScope,
   EnqueueManyOptions,
@@ -17,6 +18,7 @@ export type { DrainOptions } from "./engine/worker/drain.js";
 export { job } from "./job/job.js";
 export type {
   AttemptError,
+  HandlerClient,
   InputAnd,
   Job,
   JobAttempt,

@@ -148,9 +148,12 @@ export function commands(fc: typeof fastCheck, most: number): Arbitrary<Command[
   const settings = fc.record<JobSettings>(
     {
       timeoutMs: fc.constantFrom(0, 5_000),
-      keepMs: fc.record({ completed: keepMs, dead: keepMs, cancelled: keepMs }, { requiredKeys: [] }),
+      keepMs: fc.record(
+        { completed: keepMs, dead: keepMs, cancelled: keepMs },
+        { requiredKeys: [], noNullPrototype: true },
+      ),
     },
-    { requiredKeys: [] },
+    { requiredKeys: [], noNullPrototype: true },
   );
   const job = fc.record<JobDraft>({
     type: fc.constantFrom(...TYPES),

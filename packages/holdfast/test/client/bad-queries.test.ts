@@ -23,7 +23,7 @@ describe("list refuses and names the option", () => {
     ["a time without a zone", { createdAfter: "2026-01-01" }, "createdAfter", /has no time zone/],
     ["a day that does not exist", { createdBefore: "2026-02-30T00:00:00Z" }, "createdBefore", /does not exist/],
     ["a time that is none", { createdBefore: new Date("x") }, "createdBefore", /ISO 8601/],
-    ["a misspelt condition", { states: "dead" }, "states", /not an option of list; known: state, type/],
+    ["a misspelt condition", { states: "dead" }, "states", /not an option of list; known: id, state, type/],
     ["an id in place of options", "018f4d2e-7b3a-7c11-8a55-0123456789ab", "list", /is not an options object/],
   ])("%s", async (_name, options, field, says) => {
     const { hf } = await open();
@@ -42,7 +42,7 @@ describe.each(["cancel", "retry", "remove"] as const)("%s refuses, names the opt
     ["nothing", undefined, "a filter", /undefined is not an options object/],
     ["a list with what is no id", ["nonsense"], "id", /nonsense/],
     ["a filter without any condition", {}, "filter", /at least one condition/],
-    ["a misspelt condition", { typ: "double" }, "typ", /known: state, type/],
+    ["a misspelt condition", { typ: "double" }, "typ", /known: id, state, type/],
     ["the limit of a list", { limit: 5 }, "limit", /not an option of a filter/],
     ["an unknown state", { state: "queued" }, "state", /none of/],
     ["a condition whose value went missing", { user: undefined }, "user", /undefined; give it a value/],
@@ -66,7 +66,7 @@ describe("other calls refuse and name the argument", () => {
     ]
   >([
     ["get of no UUID", "get", "7", "id", /is not a UUID/],
-    ["get of a BigInt", "get", 7n, "id", /is not a UUID/],
+    ["get of a BigInt", "get", 7n, "id", /is neither a job id nor { key }/],
     ["result of no UUID", "result", "7", "id", /is not a UUID/],
     ["rerun of no UUID", "rerun", "7", "id", /is not a UUID/],
     ["pause of no queue", "pause", "", "queue", /non-empty string/],

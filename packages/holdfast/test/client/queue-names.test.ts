@@ -30,7 +30,7 @@ describe("the queue *", () => {
   it("pause and resume do not advise to omit an option", async () => {
     const { hf } = await open();
     const message =
-      'queue: "*" is not a queue name and does not mean all queues; name each queue (hf.queues() lists them)';
+      'queue: "*" is not a queue name and does not mean all queues; name each queue (hf.queues() lists them); all queues: call it without an argument';
     for (const call of [hf.pause("*"), hf.resume("*")]) expect(await errorOf(call)).toMatchObject({ message });
   });
 

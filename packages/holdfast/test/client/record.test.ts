@@ -6,7 +6,7 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{1
 const DATE = expect.any(Date);
 const FIELDS = (
   "id user type state input output error priority attempt maxAttempts runAt expiresAt claimedAt startedAt finishedAt " +
-  "createdAt updatedAt queue fence dueAt cancelRequestedAt worker key tags schedule trace progress attempts log"
+  "createdAt updatedAt queue fence dueAt cancelRequestedAt worker key tags schedule trace parent timeoutMs progress attempts log"
 )
   .split(" ")
   .toSorted();

@@ -173,3 +173,12 @@ describe("a job whose predecessor left its unique key", () => {
     expect(await insertOne(store, other)).toEqual({ status: "duplicate", of: job.id, replaced: false });
   });
 });
+
+it("an update of a deleted job is missing and registers no queue", async () => {
+  const { store } = await openScene(server);
+  const job = newJob();
+  await insertOne(store, job);
+  await store.remove([job.id]);
+  expect(await store.update([{ id: job.id, queue: "other", input: LARGE }])).toEqual([{ status: "missing" }]);
+  expect((await store.queues()).map(({ queue }) => queue)).toEqual(["default"]);
+});

@@ -104,7 +104,8 @@ describe.each(WAYS)("a callback that %s", (way, misbehave) => {
     hf.work();
     await clock.advance("29s");
     expect((await hf.get(id))?.state).toBe("failed");
-    await clock.advance("2s");
+    // A promise that never settles is waited for, 10 s.
+    await clock.advance("12s");
     expect((await hf.get(id))?.state).toBe("completed");
     expect(await rejections.settled()).toEqual([]);
     expect(lines.map(({ level, message }) => [level, message])).toContainEqual([

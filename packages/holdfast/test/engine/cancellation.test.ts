@@ -54,7 +54,7 @@ describe("cancellation", () => {
     const cancelled = await read(id);
     expect(cancelled).toMatchObject({ state: "cancelled", attempt: 1, cancelRequestedAt: new Date(clock.now()) });
     // Stopping on request is not a failure.
-    expect(cancelled).toMatchObject({ error: null, attempts: [] });
+    expect(cancelled).toMatchObject({ error: null, attempts: [{ attempt: 1, end: "cancelled", error: null }] });
     expect(events.map((event) => event.id)).toEqual([id]);
     expect(worker.running).toBe(0);
   });

@@ -72,7 +72,7 @@ export function completingCases(name: string, open: () => Promise<Desk>): void {
       const id = await enqueue();
       expect(await hf.result(id, { timeout: "10s" })).toBe(2);
       expect(await desk.effects()).toBe(1);
-      expect((await hf.get(id))?.attempts.map(({ error }) => error?.message)).toEqual(["rolled back"]);
+      expect((await hf.get(id))?.attempts.map(({ error }) => error?.message)).toEqual(["rolled back", undefined]);
     });
 
     it("fails if it returns without a commit", async () => {

@@ -64,7 +64,7 @@ describe("events", () => {
       ["failed", { ...lease, attempt: 1, error, retryInMs: 30_000, durationMs: 0, waitMs: 0 }],
       ["retried", { id }],
       ["claimed", { ...lease, attempt: 2 }],
-      ["progress", { ...lease, attempt: 2, fraction: 0.5, note: "half" }],
+      ["progress", { ...lease, attempt: 2, fraction: 0.5, note: "half", data: null }],
       ["started", { ...lease, attempt: 2, waitMs: 0 }],
       ["completed", { ...lease, attempt: 2, output: { n: 1 }, durationMs: 1_000, waitMs: 0 }],
     ]);

@@ -6,7 +6,7 @@ import { scene } from "./scene.js";
 /** The fields of a lease. */
 type Fields = { [Key in keyof Lease]: Lease[Key] };
 type Context = RunContext<Record<string, never>>;
-const FIELDS = ["completeIn", "idempotencyKey", "input", "job", "log", "progress", "signal"];
+const FIELDS = ["completeIn", "hf", "idempotencyKey", "input", "job", "log", "progress", "signal"];
 
 /** Runs a job with this handler and returns its record. */
 async function ran<Output>(handler: (context: Context) => Output): Promise<{ output: unknown; log: string[] }> {
@@ -100,7 +100,18 @@ describe("the context of a handler", () => {
 
   it("has a job with own fields", async () => {
     const { output } = await ran(({ job: of }) => ({ keys: Object.keys({ ...of }).toSorted(), fence: of.fence }));
-    const keys = ["attempt", "createdAt", "fence", "id", "maxAttempts", "priority", "queue", "runAt", "schedule"];
+    const keys = [
+      "attempt",
+      "createdAt",
+      "fence",
+      "id",
+      "maxAttempts",
+      "parent",
+      "priority",
+      "queue",
+      "runAt",
+      "schedule",
+    ];
     expect(output).toEqual({ keys: [...keys, "tags", "type", "user"], fence: 1 });
   });
 });

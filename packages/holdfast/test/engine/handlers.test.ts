@@ -213,6 +213,7 @@ describe("handlers", () => {
         fence: 1,
         tags: ["x"],
         schedule: null,
+        parent: null,
         createdAt,
         runAt: new Date(createdAt.getTime() + 1_000),
         input: {},

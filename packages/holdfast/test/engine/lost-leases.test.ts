@@ -121,7 +121,10 @@ describe("leases", () => {
 
     const done = await read(id);
     expect(done).toMatchObject({ state: "completed", attempt: 2, error: { message: STALE, code: "STALE_CLAIM" } });
-    expect(done.attempts).toMatchObject([{ attempt: 1, error: { message: STALE } }]);
+    expect(done.attempts).toMatchObject([
+      { attempt: 1, error: { message: STALE } },
+      { attempt: 2, end: "completed" },
+    ]);
     expect(recovered).toEqual([{ id, type: "t", queue: "default", to: "claimed" }]);
     expect(lines).toContainEqual({ level: "warn", message: LEASE_EXPIRED, fields: { job: id, type: "t", attempt: 2 } });
     await expect(crashed?.complete()).rejects.toThrow(LeaseLostError);

@@ -91,7 +91,10 @@ describe("processes", () => {
     expect(await hf.result(slow, id)).toEqual({ by: "the one that came after" });
     const done = await hf.get(id);
     expect(done).toMatchObject({ state: "completed", attempt: 2, error: { message: "Job timed out (stale claim)" } });
-    expect(done?.attempts).toMatchObject([{ attempt: 1, error: { code: "STALE_CLAIM" } }]);
+    expect(done?.attempts).toMatchObject([
+      { attempt: 1, error: { code: "STALE_CLAIM" } },
+      { attempt: 2, end: "completed" },
+    ]);
     expect(recovered).toEqual([{ id, type: "slow", queue: "default", to: "claimed" }]);
   });
 });

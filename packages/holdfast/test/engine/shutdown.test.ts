@@ -55,7 +55,12 @@ describe("shutdown", () => {
     await stopping;
     expect(reason).toBeInstanceOf(WorkerStoppingError);
     const waiting = await read(id);
-    expect(waiting).toMatchObject({ state: "pending", attempt: 0, attempts: [], error: null });
+    expect(waiting).toMatchObject({
+      state: "pending",
+      attempt: 0,
+      attempts: [{ attempt: 1, end: "released" }],
+      error: null,
+    });
     expect(waiting.dueAt?.getTime()).toBeLessThanOrEqual(clock.now());
     expect(released).toMatchObject([{ id, worker: worker.id }]);
   });

@@ -325,14 +325,19 @@ describe("functions for SQL", () => {
       FROM pg_proc WHERE pronamespace = '$s'::regnamespace ORDER BY 1`);
     const safe = { definer: false, config: ["search_path=pg_catalog, pg_temp"], open: false };
     expect(rows).toEqual([
+      // Each of those that insert twice: without parents and settings, and with them.
       { name: "add_jobs", ...safe, definer: true },
+      { name: "add_jobs", ...safe, definer: true },
+      { name: "add_keyed_jobs", ...safe, definer: true },
       { name: "add_keyed_jobs", ...safe, definer: true },
       { name: "add_lanes", ...safe, definer: true },
       { name: "check_jobs", ...safe },
+      { name: "check_settings", ...safe },
       { name: "enqueue", ...safe, definer: true },
       { name: "expire_stale_jobs", ...safe },
       { name: "is_too_deep", ...safe },
       { name: "refuse_finished", ...safe },
+      { name: "replace_job", ...safe, definer: true },
       { name: "replace_job", ...safe, definer: true },
     ]);
   });

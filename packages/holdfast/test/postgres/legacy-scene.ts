@@ -1,5 +1,6 @@
-import { postgres, type LegacyImportOptions, type PostgresStore } from "holdfast/postgres";
+import type { LegacyImportOptions, PostgresStore } from "holdfast/postgres";
 import { onTestFinished } from "vitest";
+import { openStore } from "./scene.js";
 import type { Server } from "./server.js";
 
 /** A migrated store, and a schema with old tables. */
@@ -14,15 +15,9 @@ export interface Scene {
 }
 
 export async function scene(server: Server): Promise<Scene> {
-  const schema = server.newSchema();
+  const { store, schema, address } = await openStore(server);
   const old = `${schema}_old`;
-  const address = `${server.url()}?schema=${schema}`;
-  const store = postgres(address);
-  onTestFinished(async () => {
-    await store.close();
-    await server.query(`DROP SCHEMA IF EXISTS ${schema}, ${old} CASCADE`);
-  });
-  await store.migrate();
+  onTestFinished(async () => void (await server.query(`DROP SCHEMA IF EXISTS ${old} CASCADE`)));
   await server.query(`CREATE SCHEMA ${old}`);
   return {
     store,

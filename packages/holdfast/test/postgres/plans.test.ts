@@ -76,6 +76,10 @@ beforeAll(async () => {
   await client.query(
     `INSERT INTO tags SELECT CASE WHEN seq % 20000 = 0 THEN 'rare' ELSE 'common' END, seq, id FROM archive WHERE seq % 5 = 0`,
   );
+  await client.query(
+    `INSERT INTO tags SELECT chr(31) || 'parent ' || parent, seq, id FROM (SELECT parent, seq, id FROM archive
+       UNION ALL SELECT parent, seq, id FROM live) j WHERE parent IS NOT NULL`,
+  );
   await client.query("VACUUM ANALYZE archive, live, lanes, tags, counts, ages");
 }, 180_000);
 afterAll(async () => {
@@ -91,7 +95,7 @@ function fill(table: string, count: number, own: { seq: string } & Record<string
       releases, fence, run_at, created_at, updated_at, parent, ${Object.keys(own).join(", ")})
     SELECT lpad(to_hex(${own.seq}), 32, '0')::uuid, CASE WHEN i % 20000 = 0 THEN 'rare' ELSE 't' || i % 10 END, 'default', i % 3 - 1,
       CASE WHEN i % 20000 = 0 THEN '${SOMEONE}'::uuid WHEN i % 2 = 0 THEN md5((i % 5000)::text)::uuid END,
-      '{}', 2, 1, 4, 0, 0, 1, i, i, i, CASE WHEN i % 20000 = 0 THEN '${PARENT}' WHEN i % 4 = 0 THEN md5((i % 1000)::text)
+      '{}', 2, 1, 4, 0, 0, 1, i, i, i, CASE WHEN i % 20000 = 0 THEN '${PARENT}' WHEN i % 40 = 0 THEN md5((i % 1000)::text)
       END::uuid, ${Object.values(own).join(", ")}
     FROM generate_series(1, ${count}) AS i`;
 }
@@ -235,9 +239,9 @@ describe("with a million finished and a million live jobs, an index serves", () 
   it("the list of a job's children, in both orders", async () => {
     for (const order of ["newest", "oldest"] as const) {
       const page = { limit: 50, cursor: null, order };
-      expect(await listing({ parent: PARENT }, page)).toEqual(both(["archive_parent", "live_parent"]));
+      expect(await listing({ parent: PARENT }, page)).toEqual(both(["tags_pkey"]));
       expect(await listing({ parent: PARENT, states: ["dead"] }, page)).toEqual(
-        both(["archive_parent", "live_parent"]),
+        both(["archive_seq", "live_seq", "tags_pkey"]),
       );
     }
   });
@@ -258,10 +262,10 @@ describe("with a million finished and a million live jobs, an index serves", () 
   it("a purge by state, and one by the jobs' own times", async () => {
     // The oldest dead jobs have their own times: a purge does not read past them.
     await store.purge({ state: "dead", before: OWN_TIMES + 100, keep: null, limit: 10 });
-    expect(ours(await readsOf(ran[0]!))).toEqual(both(["archive_finished", "Tid Scan of archive"]));
+    expect(ours(await readsOf(ran[0]!))).toEqual(both(["archive_finished", "tags_pkey", "Tid Scan of archive"]));
     expect(await pagesReadBy(ran[0]!, "archive_finished")).toBeLessThan(40);
     expect(await store.purgeDue(10)).toBe(10);
-    expect(ours(await readsOf(ran[0]!))).toEqual(both(["archive_purge", "Tid Scan of archive"]));
+    expect(ours(await readsOf(ran[0]!))).toEqual(both(["archive_finished", "tags_pkey", "Tid Scan of archive"]));
   });
 
   it("the list of all jobs", async () => {

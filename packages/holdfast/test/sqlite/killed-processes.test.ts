@@ -44,7 +44,10 @@ describe("killed processes", () => {
     expect(await hf.get(id)).toMatchObject({
       state: "completed",
       attempt: 2,
-      attempts: [{ attempt: 1, error: { code: "STALE_CLAIM", message: "Job timed out (stale claim)" } }],
+      attempts: [
+        { attempt: 1, end: "expired", error: { code: "STALE_CLAIM", message: "Job timed out (stale claim)" } },
+        { attempt: 2, end: "completed", error: null },
+      ],
     });
     expect(integrity(file)).toBe("ok");
   });

@@ -76,7 +76,7 @@ describe("migrations", () => {
     const other = connect(file);
     other.exec("BEGIN IMMEDIATE");
     const hf = await open(file);
-    expect(await hf.list()).toEqual({ jobs: [], cursor: null });
+    expect(await hf.list()).toEqual({ jobs: [], cursor: null, examined: 0 });
     other.exec("ROLLBACK");
   });
 

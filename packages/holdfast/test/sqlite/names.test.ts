@@ -100,7 +100,7 @@ describe("names from users reach SQL only as bound values", () => {
     const kept = nasty.replace("\0", "\u{fffd}");
     expect(stored?.attempts[0]?.error).toMatchObject({ message: kept, code: kept });
     expect(stored?.log.map(({ line }) => line)).toEqual([kept, kept]);
-    expect(stored?.progress).toEqual({ fraction: 0.5, note: kept });
+    expect(stored?.progress).toEqual({ fraction: 0.5, note: kept, data: null });
     expect(connect(file).prepare("SELECT count(*) FROM holdfast_jobs").pluck().get()).toBe(1);
   });
 });

@@ -81,7 +81,11 @@ describe("a lock that another process holds", () => {
     await outage;
     other.exec("ROLLBACK");
     await hf.result(id, { timeout: "10s" });
-    expect(await hf.get(id)).toMatchObject({ state: "completed", attempt: 1, attempts: [] });
+    expect(await hf.get(id)).toMatchObject({
+      state: "completed",
+      attempt: 1,
+      attempts: [{ attempt: 1, end: "completed" }],
+    });
   });
 });
 

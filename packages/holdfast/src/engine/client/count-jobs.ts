@@ -41,7 +41,7 @@ export async function countJobs(
   return countBySkipping(engine, stored, atMost);
 }
 
-/** Whether the store's counters answer it. */
+/** Whether the store's counters are enough. */
 function isCounted(filter: JobFilter): boolean {
   const { states: _states, types: _types, queues: _queues, ...others } = filter;
   return Object.values(others).every((value) => value === undefined);

@@ -27,7 +27,7 @@ export interface Filter {
   /** The job that holds this unique key now. With `user`, the key is that user's. For a key per day or week: with its scope. */
   key?: string | { key: string; scope: CalendarScope };
   /**
-   * Jobs whose input matches: a text anywhere in it, or the value at a path (`{ path: "order.id", equals: "o-17" }`). No index
+   * Jobs whose input matches: a string anywhere in it, or the value at a path (`{ path: "order.id", equals: "o-17" }`). No index
    * serves this: each call examines a limited number of jobs, and `cursor` continues.
    */
   input?: InputCondition;
@@ -41,7 +41,7 @@ export interface InputCondition {
   path?: string;
   /** The value there, compared as JSON. */
   equals?: unknown;
-  /** A text in a string there, or in any string or key below it. Upper and lower case are the same. */
+  /** A part of a string there, or in any string or key below it. Upper and lower case are the same. */
   text?: string;
 }
 

@@ -89,7 +89,7 @@ export class Holdfast {
     this.audit = newAuditLog(requireOpen);
     this.tokens = newTokens(requireOpen);
     this.#enqueuer = engine.enqueuer;
-    this.#enqueueCalls = new EnqueueCalls(requireOpen, engine.enqueuer);
+    this.#enqueueCalls = new EnqueueCalls(engine, requireOpen, engine.enqueuer);
     this.#results = new Results(engine);
     this.#changes = new Changes(requireOpen);
     this.#maintenance = maintenance;

@@ -3,16 +3,19 @@ import { LIMITS } from "../../defaults.js";
 import { InvalidOptionError } from "../../errors.js";
 import { namedType, type JobType } from "../../job/job.js";
 import { readName, show } from "../../options.js";
+import type { Store } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import type { Enqueuer } from "./enqueuer.js";
 import { inTransaction } from "./in-transaction.js";
 
 /** `enqueue`, `enqueueMany` and `enqueueNamed` of a client and of a handler's client: with `tx` inside the caller's transaction. */
 export class EnqueueCalls {
+  readonly #store: Store;
   readonly #requireOpen: () => EngineContext;
   readonly #enqueuer: Enqueuer;
 
-  constructor(requireOpen: () => EngineContext, enqueuer: Enqueuer) {
+  constructor({ store }: EngineContext, requireOpen: () => EngineContext, enqueuer: Enqueuer) {
+    this.#store = store;
     this.#requireOpen = requireOpen;
     this.#enqueuer = enqueuer;
   }
@@ -49,8 +52,10 @@ export class EnqueueCalls {
   }
 
   #inTransaction<Result>(call: () => Promise<Result>): Promise<Result> {
-    const { store } = this.#requireOpen();
-    return inTransaction(store, call);
+    return inTransaction(this.#store, () => {
+      this.#requireOpen();
+      return call();
+    });
   }
 }
 

@@ -8,7 +8,7 @@ import type { ParentJob } from "../enqueue/job-builder.js";
 
 /** The client in a handler's context. Its functions do not use `this`, so they can be taken out of it. */
 export function handlerClient(engine: EngineContext, parent: ParentJob): HandlerClient {
-  const calls = new EnqueueCalls(() => engine, engine.enqueuer.forParent(parent));
+  const calls = new EnqueueCalls(engine, () => engine, engine.enqueuer.forParent(parent));
   const client = {
     enqueue: (type: JobType, input?: unknown, options: EnqueueOptions = {}) => calls.enqueue(type, input, options),
     enqueueMany: (

@@ -52,6 +52,8 @@ export function claimCases(test: DefineCase): void {
         error: null,
         tags: ["t"],
         schedule: null,
+        parent: null,
+        settings: null,
         trace: null,
         previous: { state: "pending", attempt: 0, exhausted: false },
       },

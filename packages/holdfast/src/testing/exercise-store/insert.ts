@@ -90,6 +90,8 @@ export function insertCases(test: DefineCase): void {
       key: "report:2026-01",
       tags: ["monthly", "eu"],
       schedule: { name: "monthly report", slot: now + SECOND },
+      parent: null,
+      settings: null,
       trace: `{"traceparent":"00-1"}`,
       progress: null,
       attempts: [],

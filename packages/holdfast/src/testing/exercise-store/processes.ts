@@ -126,11 +126,12 @@ async function fourProcesses(scene: LiveScene): Promise<void> {
   };
   try {
     await Promise.all(workers.map((worker) => worker.reported("ready")));
-    // The stopped and the killed process start first, or the others might claim everything.
+    // The stopped and the killed process start first, one after the other, or the others might claim everything.
     await enqueue(0, 2 * chunk);
     sleeper.order("go");
+    const held = await holding(sleeper);
     hoarder.order("go");
-    const [held, hoarded] = await Promise.all([holding(sleeper), holding(hoarder)]);
+    const hoarded = await holding(hoarder);
     sleeper.child.kill("SIGSTOP");
     for (const worker of others) worker.order("go");
     await enqueue(2 * chunk, many / 2);

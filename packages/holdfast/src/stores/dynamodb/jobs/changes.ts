@@ -142,13 +142,12 @@ export class Changes {
     if (updates.length === 0) return [];
     const items = await this.#table.getAll(updates.map(({ id }) => jobKey(id)));
     const found = new Map(items.map((item) => [readItem(item).id, item]));
-    const waiting = new Map(
-      items.map((item) => [readItem(item).id, readItem(item)] as const).filter(([, { state }]) => isWaiting(state)),
-    );
     // All new lanes in one write, instead of one write per job.
-    const moved = updates.flatMap((update) => {
-      const job = waiting.get(update.id);
-      return job === undefined || !changesLane(update) ? [] : [inNewLane(job, update)];
+    const moved = updates.filter(changesLane).flatMap((update) => {
+      const item = found.get(update.id);
+      if (item === undefined || isDeleted(item, now)) return [];
+      const job = readItem(item);
+      return isWaiting(job.state) ? [inNewLane(job, update)] : [];
     });
     if (moved.length > 0) await this.#parts.config.ensureEach(moved, now);
     // Updates of the same job one after another.

@@ -1,5 +1,6 @@
 import type { Sql } from "../connection/sql.js";
 import { COMMON } from "../schema/schema.js";
+import { tagEntries } from "./tag-entries.js";
 
 /**
  * Parts of statements that move jobs out of a table. Each expects `t` with the time. The first three also expect a part
@@ -42,7 +43,8 @@ export function archiveSql({ s }: Sql): ArchiveSql {
       return `deleted_inputs AS (DELETE FROM ${s}.inputs WHERE job = ANY (${ids})),
     deleted_attempts AS (DELETE FROM ${s}.attempts WHERE job = ANY (${ids})),
     deleted_log AS (DELETE FROM ${s}.log WHERE job = ANY (${ids})),
-    deleted_tags AS (DELETE FROM ${s}.tags g USING (SELECT pg_catalog.unnest(tags) AS tag, seq FROM ${from} WHERE tags IS NOT NULL) x
+    deleted_tags AS (DELETE FROM ${s}.tags g USING (
+      SELECT pg_catalog.unnest(${tagEntries("j")}) AS tag, j.seq FROM ${from} j WHERE j.tags IS NOT NULL OR j.parent IS NOT NULL) x
       WHERE g.tag = x.tag AND g.seq = x.seq),
     freed_keys AS (DELETE FROM ${s}.keys WHERE key = ANY (ARRAY(SELECT key FROM ${from} WHERE key IS NOT NULL))
       AND job = ANY (${ids}) ${keys === "all keys" ? "" : "AND scope IN ('live', 'waiting')"}),

@@ -118,10 +118,10 @@ export function changeOperations(sql: Sql): ChangeOperations {
        SELECT ctid AS address, id::text, state FROM ${wanted("live")} FOR UPDATE SKIP LOCKED
      ), gone AS (
        DELETE FROM ${s}.live WHERE ctid = ANY (ARRAY(SELECT address FROM target WHERE state IN ${WAITING}))
-       RETURNING id, seq, queue, type, state, key, tags
+       RETURNING id, seq, queue, type, state, key, tags, parent
      ), ended AS (
        DELETE FROM ${s}.archive WHERE ctid = ANY (ARRAY(SELECT ctid FROM ${wanted("archive")} FOR UPDATE SKIP LOCKED))
-       RETURNING id, seq, queue, type, state, key, tags
+       RETURNING id, seq, queue, type, state, key, tags, parent
      ), removed AS (SELECT * FROM gone UNION ALL SELECT * FROM ended),
      ${archive.deleteRelated("removed", "all keys")}
      SELECT id::text, 'removed' FROM removed UNION ALL SELECT id, 'leased' FROM target WHERE state IN ${LEASED}`,

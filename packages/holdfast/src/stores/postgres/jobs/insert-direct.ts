@@ -6,6 +6,7 @@ import type { Row, Runner, Statement } from "../connection/db.js";
 import { isLockTimeout, isRace, isDuplicate } from "../connection/errors.js";
 import { BATCH_VALUES, columnsOf, insertTexts, singleOf, SINGLE_VALUES, widthOf, type Width } from "./insert-sql.js";
 import type { Sql } from "../connection/sql.js";
+import { tagEntries } from "./tag-entries.js";
 
 export type Keyed = NewJob & { unique: UniqueKey };
 
@@ -95,7 +96,7 @@ export function directInserts(sql: Sql): InsertMethod {
   const dropTags = sql.statement("rewrite_tags_off", `DELETE FROM ${s}.tags WHERE job = $1::uuid`);
   const addTags = sql.statement(
     "rewrite_tags_on",
-    `INSERT INTO ${s}.tags (tag, seq, job) SELECT pg_catalog.unnest(tags), seq, id FROM ${s}.live WHERE id = $1::uuid`,
+    `INSERT INTO ${s}.tags (tag, seq, job) SELECT pg_catalog.unnest(${tagEntries("j")}), j.seq, j.id FROM ${s}.live j WHERE j.id = $1::uuid`,
   );
   const dropInput = sql.statement("rewrite_input_off", `DELETE FROM ${s}.inputs WHERE job = $1::uuid`);
   const rewriteInput = sql.statement(

@@ -3,6 +3,7 @@ import { jsonBytes } from "../../../job/json.js";
 import type { NewJob } from "../../../store.js";
 import { NOW, once, orNull, rowsOf, textArray, type Sql } from "../connection/sql.js";
 import { storedScope } from "../../stored-values.js";
+import { tagEntries } from "./tag-entries.js";
 
 /**
  * Which columns a batch has: `wide` ones also have parents and settings. Most jobs have neither, and their statements do not
@@ -12,7 +13,7 @@ export type Width = "narrow" | "wide";
 /** How many values a batch has, with the time. */
 export const BATCH_VALUES: Readonly<Record<Width, number>> = { narrow: 19, wide: 21 };
 /** How many values a single job has, with the time. */
-export const SINGLE_VALUES: Readonly<Record<Width, number>> = { narrow: 13, wide: 15 };
+export const SINGLE_VALUES: Readonly<Record<Width, number>> = { narrow: 13, wide: 14 };
 
 /** The SQL of inserts, for the store and for the SQL functions. */
 export interface InsertTexts {
@@ -21,7 +22,7 @@ export interface InsertTexts {
   /** The same for jobs that are probably all new. It does not look for existing ids; one fails the statement. */
   fast(lockWait: string): string;
   /**
-   * The same for one job without tags, schedule or large input, with scalar values instead of arrays: the general
+   * The same for one job without tags, schedule, parent or large input, with scalar values instead of arrays: the general
    * statement takes a quarter longer. The values are those of {@link singleOf}.
    */
   single(lockWait: string): string;
@@ -102,6 +103,7 @@ export function insertTexts(sql: Sql, width: Width): InsertTexts {
     FROM ${rowsOf(`$2::uuid[], $3::text[], $4::text[], $5::smallint[], $6::text[], $7::text[], $8::integer[], $9::integer[], $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::text[], $17::text[], $18::bigint[], $19::text[]${wide(", $20::text[], $21::text[]")}`)}
       WITH ORDINALITY AS u (id, type, queue, priority, user_id, input, input_bytes, max_attempts,
       run_at, delay_ms, expires_at, tags, schedule, slot, key, key_scope, period_ms, trace${wide(", parent, settings")}, ordinal), t)`;
+  const ofWide = `SELECT pg_catalog.unnest(${tagEntries("i")}), i.seq, i.id FROM inserted i WHERE i.tags IS NOT NULL OR i.parent IS NOT NULL`;
   // Not `excluded.input`: that needs SELECT on all inputs, which a role that only enqueues need not have.
   const rows = (from: string, { onConflict = "ON CONFLICT (id) DO NOTHING" } = {}): string => `inserted AS (
     INSERT INTO ${s}.live (id, type, queue, priority, state, user_id, input, input_bytes, attempt, max_attempts, losses, releases,
@@ -112,14 +114,14 @@ export function insertTexts(sql: Sql, width: Width): InsertTexts {
       CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT pg_catalog.json_array_elements_text(g.tags::json)) END, g.schedule, g.slot, g.trace
       ${wide(", g.parent::uuid, g.settings::json")}
     FROM ${from} g ORDER BY g.ordinal
-    ${onConflict} RETURNING id, seq, queue, type, tags
+    ${onConflict} RETURNING id, seq, queue, type, tags${wide(", parent")}
   ), large_inputs AS (
     INSERT INTO ${s}.inputs (job, input)
     SELECT g.id, g.input::json FROM given g
     WHERE g.input_bytes > ${LIMITS.inlineInputBytes} AND g.id = ANY (ARRAY(SELECT id FROM inserted))
     ON CONFLICT (job) DO UPDATE SET input = (SELECT g.input::json FROM given g WHERE g.id = inputs.job)
   ), tags AS (
-    INSERT INTO ${s}.tags (tag, seq, job) SELECT pg_catalog.unnest(tags), seq, id FROM inserted WHERE tags IS NOT NULL
+    INSERT INTO ${s}.tags (tag, seq, job) ${isWide ? ofWide : "SELECT pg_catalog.unnest(tags), seq, id FROM inserted WHERE tags IS NOT NULL"}
   ), deltas AS (
     INSERT INTO ${s}.deltas (at, queue, type, state, n, ended, first_seq, last_seq)
     SELECT t.now, queue, type, 'pending', pg_catalog.count(*), false, pg_catalog.min(seq), pg_catalog.max(seq) FROM inserted, t GROUP BY t.now, queue, type
@@ -161,9 +163,9 @@ export function insertTexts(sql: Sql, width: Width): InsertTexts {
     fast: (lockWait) => plain(lockWait, "", "given g, lock_wait", rows("fresh", { onConflict: "" })),
     single: (lockWait) => `WITH ${lockWait}, ${NOW}, inserted AS (
        INSERT INTO ${s}.live (id, type, queue, priority, state, user_id, input, input_bytes, attempt, max_attempts, losses, releases,
-         fence, run_at, due_at, expires_at, created_at, updated_at, trace${wide(", parent, settings")})
+         fence, run_at, due_at, expires_at, created_at, updated_at, trace${wide(", settings")})
        SELECT $2::uuid, $3::text, $4::text, $5::smallint, 'pending', $6::text::${user}, $7::json, $8::integer, 0, $9::integer, 0, 0,
-         0, coalesce($10::bigint, now) + $11::bigint, coalesce($10::bigint, now) + $11::bigint, $12::bigint, now, now, $13::text${wide(", $14::uuid, $15::json")}
+         0, coalesce($10::bigint, now) + $11::bigint, coalesce($10::bigint, now) + $11::bigint, $12::bigint, now, now, $13::text${wide(", $14::json")}
        FROM t, lock_wait RETURNING id, seq
      ), deltas AS (
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended, first_seq, last_seq)
@@ -230,8 +232,9 @@ function settingsText({ settings }: NewJob): string | null {
 /** The values for `single`; null if it cannot write this job. */
 export function singleOf(job: NewJob, now: number | null, width: Width): unknown[] | null {
   const bytes = jsonBytes(job.input);
-  if (job.tags.length > 0 || job.schedule !== null || bytes > LIMITS.inlineInputBytes) return null;
+  if (job.tags.length > 0 || job.schedule !== null || job.parent !== null || bytes > LIMITS.inlineInputBytes)
+    return null;
   const { id, type, queue, priority, user, input, maxAttempts, runAt, delayMs, expiresAt, trace } = job;
   const narrow = [now, id, type, queue, priority, user, input, bytes, maxAttempts, runAt, delayMs, expiresAt, trace];
-  return width === "narrow" ? narrow : [...narrow, job.parent, settingsText(job)];
+  return width === "narrow" ? narrow : [...narrow, settingsText(job)];
 }

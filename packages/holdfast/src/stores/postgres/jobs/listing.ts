@@ -18,6 +18,7 @@ import {
 } from "../../list-plan.js";
 import type { Runner } from "../connection/db.js";
 import { Conditions, NOW, ofUser, rowsOf, UUID, type Sql } from "../connection/sql.js";
+import { childrenEntry } from "./tag-entries.js";
 import { MATCH_TYPE, TYPES_INDEX } from "../schema/types-index.js";
 
 // A lookup takes a few microseconds. The index on live jobs is in order, so none are sorted.
@@ -218,7 +219,7 @@ function scansOf(sql: Sql, source: Source, { from, below }: SeqRange, inOrder: O
     case "schedule":
       return both(ofSome, `j.schedule = $${values.push(source.schedule)}`);
     case "parent":
-      return both(ofSome, ofParent(`$${values.push(source.parent)}`));
+      return [scan("tags", ofAll, `j.tag = $${values.push(childrenEntry(source.parent))}`)];
     case "tag":
       return [scan("tags", ofAll, `j.tag = $${values.push(source.tag)}`)];
     case "kinds": {

@@ -4,6 +4,7 @@ import { ANY_TYPE, BLOCK, MAX_TYPES } from "../../list-plan.js";
 import type { Row, Runner } from "../connection/db.js";
 import { archiveSql } from "./archive-sql.js";
 import { NOW, WAITING, type Sql } from "../connection/sql.js";
+import { FINISHED } from "../schema/schema.js";
 import { reapParts } from "./reap-sql.js";
 
 export interface MaintenanceOperations {
@@ -59,16 +60,19 @@ export function maintenanceOperations(sql: Sql): MaintenanceOperations {
        DELETE FROM ${s}.archive WHERE ctid = ANY (ARRAY(
          SELECT ctid FROM ${s}.archive WHERE state = $2 AND finished_at < coalesce($3::bigint, (SELECT now FROM t) + 1) AND purge_at IS NULL
          ORDER BY purge_at, finished_at, seq LIMIT CASE WHEN $4::bigint IS NULL THEN $5::bigint ELSE least($5::bigint, greatest(0, (SELECT n FROM total) - $4::bigint)) END
-         FOR UPDATE SKIP LOCKED)) RETURNING id, seq, queue, type, state, key, tags
+         FOR UPDATE SKIP LOCKED)) RETURNING id, seq, queue, type, state, key, tags, parent
      ), ${archive.deleteRelated("gone", "own keys")}
      SELECT pg_catalog.count(*)::float8 FROM gone`,
   );
+  // By state, as the index is.
   const purgeDue = sql.statement(
     "purge_due",
     `WITH ${NOW}, gone AS (
        DELETE FROM ${s}.archive WHERE ctid = ANY (ARRAY(
-         SELECT ctid FROM ${s}.archive WHERE purge_at <= (SELECT now FROM t) ORDER BY purge_at LIMIT $2::bigint
-         FOR UPDATE SKIP LOCKED)) RETURNING id, seq, queue, type, state, key, tags
+         SELECT d.address FROM pg_catalog.unnest(ARRAY[${FINISHED}]) AS f (state) CROSS JOIN LATERAL (
+           SELECT a.ctid AS address, a.purge_at FROM ${s}.archive a WHERE a.state = f.state AND a.purge_at <= (SELECT now FROM t)
+           ORDER BY a.purge_at LIMIT $2::bigint FOR UPDATE SKIP LOCKED
+         ) d ORDER BY d.purge_at LIMIT $2::bigint)) RETURNING id, seq, queue, type, state, key, tags, parent
      ), ${archive.deleteRelated("gone", "own keys")}
      SELECT pg_catalog.count(*)::float8 FROM gone`,
   );

@@ -3,6 +3,7 @@ import type { NewJob } from "../../../store.js";
 import type { Row, Statement } from "../connection/db.js";
 import type { InsertMethod, KeyedResult } from "../jobs/insert-direct.js";
 import { columnsOf, FINISHED_MEANWHILE, insertTexts, widthOf, type Width } from "../jobs/insert-sql.js";
+import { tagEntries } from "../jobs/tag-entries.js";
 import { sqlFor, WAITING, type Sql } from "../connection/sql.js";
 import type { SchemaSettings } from "./schema.js";
 
@@ -188,7 +189,7 @@ BEGIN
   IF the_state IS NULL OR the_state NOT IN ${WAITING} THEN RETURN 'kept'; END IF;
   DELETE FROM ${s}.tags g WHERE g.job = ${holder};
   ${bind(texts.rewrite, [holder, "the_queue", "the_type", "the_state"])} INTO done;
-  INSERT INTO ${s}.tags (tag, seq, job) SELECT pg_catalog.unnest(l.tags), l.seq, l.id FROM ${s}.live l WHERE l.id = ${holder};
+  INSERT INTO ${s}.tags (tag, seq, job) SELECT pg_catalog.unnest(${tagEntries("l")}), l.seq, l.id FROM ${s}.live l WHERE l.id = ${holder};
   IF the_bytes[1] > ${LIMITS.inlineInputBytes} THEN
     INSERT INTO ${s}.inputs (job, input) VALUES (${holder}, (${INPUTS})[1]::json)
     ON CONFLICT (job) DO UPDATE SET input = excluded.input;

@@ -1,6 +1,6 @@
 import { API_NAMES } from "./api-names.js";
 import { CHECKED_FUNCTIONS, FUNCTIONS, FUNCTIONS_AGAIN } from "./functions.js";
-import { FINISHED_INDEXES, JOB_SETTINGS } from "./job-settings.js";
+import { JOB_SETTINGS, PURGE_INDEX } from "./job-settings.js";
 import { LANE_MARKS } from "./lane-marks.js";
 import { CURSOR_KEY, TABLES, type Migration } from "./schema.js";
 
@@ -14,5 +14,5 @@ export const MIGRATIONS: readonly Migration[] = [
   CHECKED_FUNCTIONS,
   API_NAMES,
   JOB_SETTINGS,
-  FINISHED_INDEXES,
+  PURGE_INDEX,
 ];

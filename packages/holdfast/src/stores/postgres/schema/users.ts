@@ -113,7 +113,7 @@ BEGIN
   IF TG_TABLE_NAME = 'live' AND EXISTS (SELECT FROM ${s}.archive a WHERE a.id = OLD.id) THEN RETURN NULL; END IF;
   IF TG_TABLE_NAME = 'archive' AND EXISTS (SELECT FROM ${s}.live l WHERE l.id = OLD.id) THEN RETURN NULL; END IF;
   WITH t AS MATERIALIZED (SELECT (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint AS now),
-  gone AS MATERIALIZED (SELECT OLD.id AS id, OLD.seq AS seq, OLD.queue AS queue, OLD.type AS type, OLD.state AS state, OLD.key AS key, OLD.tags AS tags),
+  gone AS MATERIALIZED (SELECT OLD.id AS id, OLD.seq AS seq, OLD.queue AS queue, OLD.type AS type, OLD.state AS state, OLD.key AS key, OLD.tags AS tags, OLD.parent AS parent),
   ${archive.deleteRelated("gone", "all keys")}
   SELECT pg_catalog.count(*) FROM gone INTO deleted;
   RETURN NULL;

@@ -1,0 +1,187 @@
+import { InvalidOptionError, job } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { cleanup, errorOf, expectRefusal, open } from "./scene.js";
+
+const order = job({
+  type: "order",
+  input: z.object({
+    order: z.object({ id: z.string(), lines: z.array(z.object({ sku: z.string() })) }),
+    at: z.string().optional(),
+  }),
+  run: () => {},
+});
+const input = (n: number) => ({ order: { id: `o-${n}`, lines: [{ sku: `Sku-${n}` }] } });
+
+async function filled(count: number): Promise<Awaited<ReturnType<typeof open>>> {
+  const opened = await open({ jobs: [order] });
+  await opened.hf.enqueueMany(
+    order,
+    Array.from({ length: count }, (_, n) => input(n)),
+  );
+  return opened;
+}
+
+describe("a search by input", () => {
+  it.each([
+    ["a value at a path", { path: "order.id", equals: "o-17" }],
+    ["a value in an array", { path: "order.lines.0.sku", equals: "Sku-17" }],
+    ["an object", { path: "order", equals: { lines: [{ sku: "Sku-17" }], id: "o-17" } }],
+    ["the whole input", { equals: input(17) }],
+    ["text in any case", { text: "SKU-17" }],
+    ["text below a path", { path: "order.lines", text: "sku-17" }],
+  ])("finds %s", async (_what, condition) => {
+    const { hf } = await filled(40);
+    const { jobs, cursor, examined } = await hf.list({ input: condition });
+    expect(jobs.map((each) => each.input)).toEqual([input(17)]);
+    expect([cursor, examined]).toEqual([null, 40]);
+  });
+
+  it("finds keys and numbers by text", async () => {
+    const any = job({ type: "any", input: z.unknown(), run: () => {} });
+    const { hf } = await open({ jobs: [any] });
+    await hf.enqueue(any, { "customer-9": 1, n: 4711, ok: true });
+    for (const text of ["CUSTOMER-9", "4711", "true"])
+      expect((await hf.list({ input: { text } })).jobs).toHaveLength(1);
+    expect((await hf.list({ input: { text: "4712" } })).jobs).toEqual([]);
+  });
+
+  it("distinguishes missing, null and other values", async () => {
+    const any = job({ type: "any", input: z.unknown(), run: () => {} });
+    const { hf } = await open({ jobs: [any] });
+    for (const value of [null, 0, "", "0", false, [], {}]) await hf.enqueue(any, { value });
+    await hf.enqueue(any, {});
+    for (const equals of [null, 0, "", "0", false, [], {}]) {
+      const { jobs } = await hf.list({ input: { path: "value", equals } });
+      expect(jobs.map((each) => each.input)).toEqual([{ value: equals }]);
+    }
+    expect((await hf.list({ input: { path: "__proto__", text: "a" } })).jobs).toEqual([]);
+  });
+
+  it("examines a bounded number of jobs and continues by cursor", async () => {
+    const { hf } = await filled(2_500);
+    const first = await hf.list({ input: { path: "order.id", equals: "o-3" } });
+    expect([first.jobs, first.examined]).toEqual([[], 2_000]);
+    const second = await hf.list({ input: { path: "order.id", equals: "o-3" }, cursor: first.cursor });
+    expect(second.jobs.map((each) => each.input)).toEqual([input(3)]);
+    expect([second.cursor, second.examined]).toEqual([null, 500]);
+  });
+
+  it("returns each match once, page by page", async () => {
+    const { hf } = await filled(450);
+    for (const direction of ["newest", "oldest"] as const) {
+      const found: string[] = [];
+      let cursor: string | null = null;
+      do {
+        const page: Awaited<ReturnType<typeof hf.list>> = await hf.list({
+          input: { text: "o-1" },
+          limit: 7,
+          cursor,
+          order: direction,
+        });
+        found.push(...page.jobs.map((each) => (each.input as ReturnType<typeof input>).order.id));
+        cursor = page.cursor;
+      } while (cursor !== null);
+      const expected = Array.from({ length: 450 }, (_, n) => `o-${n}`).filter((id) => id.startsWith("o-1"));
+      expect(found).toEqual(direction === "oldest" ? expected : expected.toReversed());
+    }
+  });
+
+  it("works with other conditions, counts and bulk changes", async () => {
+    const { hf } = await filled(30);
+    await hf.enqueue(cleanup, {}, { tags: ["o-1"] });
+    const condition = { path: "order.id", equals: "o-7" };
+    expect(await hf.count({ type: "order", input: condition })).toEqual({ count: 1, exact: true });
+    expect(await hf.count({ type: "cleanup", input: condition })).toEqual({ count: 0, exact: true });
+    expect(await hf.cancel({ input: condition })).toBe(1);
+    expect(await hf.update({ input: { text: "o-2" }, state: "pending" }, { priority: 5 })).toBe(11);
+    expect((await hf.list({ priority: 5, payloads: false, input: { text: "o-2" } })).jobs[0]?.input).toBeNull();
+  });
+
+  it.each([
+    ["no condition", {}, "input", /either equals or text/],
+    ["two conditions", { equals: 1, text: "1" }, "input", /either equals or text/],
+    ["a misspelt field", { paht: "a", text: "b" }, "input.paht", /did you mean path\?/],
+    ["an empty path", { path: "", text: "a" }, "input.path", /non-empty/],
+    ["a path with an empty part", { path: "a..b", text: "a" }, "input.path", /is not a path/],
+    ["a path that is none", { path: 7, text: "a" }, "input.path", /non-empty string/],
+    ["a string of 1 MB", { text: "x".repeat(1_000_000) }, "input.text", /the limit is 1000/],
+    ["a value of 1 MB", { equals: "x".repeat(1_000_000) }, "input.equals", /the limit is 10000/],
+    ["a value that is no JSON", { equals: 1n }, "input.equals", /BigInt/],
+  ])("%s is refused", async (_what, condition, field, says) => {
+    const { hf } = await open();
+    await expectRefusal(hf.list({ input: condition as never }), {
+      is: InvalidOptionError,
+      code: "INVALID_OPTION",
+      field,
+      says,
+    });
+  });
+});
+
+describe("list", () => {
+  it("filters by id, priority and parent", async () => {
+    const { hf } = await open();
+    const { id } = await hf.enqueue(cleanup, {}, { priority: 5 });
+    const other = await hf.enqueue(cleanup);
+    expect((await hf.list({ priority: 5 })).jobs.map((each) => each.id)).toEqual([id]);
+    expect((await hf.list({ id: [other.id, id], order: "oldest" })).jobs.map((each) => each.id)).toEqual([
+      id,
+      other.id,
+    ]);
+    expect((await hf.list({ parent: id })).jobs).toEqual([]);
+  });
+
+  it.each([
+    ["an unknown order", { order: "random" }, "order"],
+    ["an id that is none", { id: "x" }, "id"],
+    ["too many ids", { id: Array.from({ length: 1_001 }, () => "018f4d2e-7b3a-7c11-8a55-0123456789ab") }, "id"],
+    ["a parent that is none", { parent: "me" }, "parent"],
+    ["a priority out of range", { priority: 101 }, "priority"],
+    ["an empty key", { key: "" }, "key"],
+    ["a key without its scope", { key: { key: "k" } }, "unique.scope"],
+  ])("refuses %s", async (_what, options, field) => {
+    const { hf } = await open();
+    await expectRefusal(hf.list(options as never), { is: InvalidOptionError, code: "INVALID_OPTION", field });
+  });
+
+  it("refuses a cursor of other conditions, of another order or another store", async () => {
+    const { hf } = await open();
+    for (let n = 0; n < 3; n++) await hf.enqueue(cleanup, {}, { user: "ada" });
+    const { cursor } = await hf.list({ limit: 1, user: "ada" });
+    for (const other of [
+      {},
+      { user: "bob" },
+      { user: "ada", order: "oldest" as const },
+      { user: "ada", priority: 0 },
+    ]) {
+      await expect(hf.list({ ...other, cursor })).rejects.toThrow(/^cursor belongs to a list with other conditions/);
+    }
+    expect((await hf.list({ limit: 2, user: "ada", cursor })).jobs).toHaveLength(2);
+    const elsewhere = await open();
+    await expect(elsewhere.hf.list({ user: "ada", cursor })).rejects.toThrow(/^cursor is not a cursor that list/);
+  });
+});
+
+describe("count", () => {
+  it("is exact up to its limit", async () => {
+    const { hf } = await open();
+    await hf.enqueueMany(
+      cleanup,
+      Array.from({ length: 30 }, () => undefined),
+      { each: (_, n) => ({ tags: n < 20 ? ["a"] : [] }) },
+    );
+    expect(await hf.count()).toEqual({ count: 30, exact: true });
+    expect(await hf.count({ tag: "a" })).toEqual({ count: 20, exact: true });
+    expect(await hf.count({ tag: "a" }, { atMost: 20 })).toEqual({ count: 20, exact: true });
+    expect(await hf.count({ tag: "a" }, { atMost: 19 })).toEqual({ count: 19, exact: false });
+    expect(await hf.count({ state: "pending", type: cleanup }, { atMost: 5 })).toEqual({ count: 5, exact: false });
+    expect(await hf.count({ state: "dead" })).toEqual({ count: 0, exact: true });
+    expect(await hf.count({ key: "none" })).toEqual({ count: 0, exact: true });
+  });
+
+  it.each([[0], [1.5], ["all"]])("refuses atMost %j", async (atMost) => {
+    const { hf } = await open();
+    expect(await errorOf(hf.count({}, { atMost: atMost as never }))).toMatchObject({ field: "atMost" });
+  });
+});

@@ -1,0 +1,188 @@
+import { InvalidOptionError, job, JobNotFoundError, JobNotWaitingError } from "holdfast";
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { cleanup, double, errorOf, expectRefusal, jobOf, open, START } from "./scene.js";
+
+const missing = "018f4d2e-7b3a-7c11-8a55-0123456789ab";
+const HOUR = 3_600_000;
+
+describe("update", () => {
+  it("changes a waiting job", async () => {
+    const { hf } = await open({ jobs: [double] });
+    const { id } = await hf.enqueue(double, { n: 1 }, { tags: ["old"], unique: "k" });
+    const before = await jobOf(hf, id);
+    const runAt = new Date(START + HOUR);
+    const change = { priority: 7, queue: "slow", input: { n: 2 }, tags: ["new"], maxAttempts: 9 };
+    await hf.update(id, { ...change, runAt, expiresAt: START + 2 * HOUR });
+    expect(await jobOf(hf, id)).toEqual({
+      ...before,
+      ...change,
+      runAt,
+      dueAt: runAt,
+      expiresAt: new Date(START + 2 * HOUR),
+    });
+    await hf.update(id, { expiresAt: null, delay: "1m" });
+    expect(await jobOf(hf, id)).toMatchObject({ expiresAt: null, dueAt: new Date(START + 60_000) });
+  });
+
+  it("emits an event", async () => {
+    const { hf } = await open();
+    const seen: string[] = [];
+    hf.on("updated", ({ id }) => void seen.push(id));
+    const { id } = await hf.enqueue(cleanup, {}, { delay: "1h" });
+    await hf.update(id, { priority: 1 });
+    await hf.promote(id);
+    expect(seen).toEqual([id, id]);
+  });
+
+  it("promote makes a job due now", async () => {
+    const { hf } = await open({ jobs: [cleanup] });
+    const { id } = await hf.enqueue(cleanup, {}, { delay: "1h" });
+    expect(await hf.runNext()).toBe(false);
+    await hf.promote(id);
+    expect(await hf.runNext()).toBe(true);
+  });
+
+  it("a failed job keeps its history and its attempts", async () => {
+    const failing = job({ type: "failing", run: () => Promise.reject(new Error("down")) });
+    const { hf } = await open({ jobs: [failing] });
+    const { id } = await hf.enqueue(failing);
+    await hf.runNext();
+    await hf.update(id, { maxAttempts: 9, delay: 0 });
+    expect(await jobOf(hf, id)).toMatchObject({
+      state: "failed",
+      attempt: 1,
+      maxAttempts: 9,
+      attempts: [{ attempt: 1 }],
+    });
+    await hf.runNext();
+    expect(await jobOf(hf, id)).toMatchObject({ attempt: 2 });
+  });
+
+  it("is refused with the state of a job that does not wait", async () => {
+    const { hf } = await open({ jobs: [cleanup] });
+    const { id } = await hf.enqueue(cleanup);
+    const [lease] = await hf.claim();
+    const refused = await errorOf(hf.update(id, { priority: 3 }));
+    expect(refused).toBeInstanceOf(JobNotWaitingError);
+    expect(refused).toMatchObject({ code: "JOB_NOT_WAITING", id, state: "claimed" });
+    await lease?.complete();
+    await expect(hf.promote(id)).rejects.toMatchObject({ code: "JOB_NOT_WAITING", state: "completed" });
+    expect(await errorOf(hf.update(missing, { priority: 3 }))).toBeInstanceOf(JobNotFoundError);
+    expect((await jobOf(hf, id)).priority).toBe(0);
+  });
+
+  it.each([
+    ["nothing", {}, "update", /at least one change/],
+    ["a misspelt option", { prioritty: 3 }, "prioritty", /did you mean priority\?/],
+    ["an undefined value", { priority: undefined }, "priority", /is undefined/],
+    ["two times", { delay: "1m", runAt: START }, "delay", /cannot be combined/],
+    ["a queue that is none", { queue: "*" }, "queue", /not a queue name/],
+    ["no time", { runAt: "tomorrow" }, "runAt", /is not a valid time/],
+    ["an expiry in the past", { expiresAt: START - 1 }, "expiresAt", /is in the past/],
+    ["an expiry before it is due", { delay: "2h", expiresAt: START + HOUR }, "expiresAt", /due after it expires/],
+    ["too many tags", { tags: Array.from({ length: 21 }, String) }, "tags", /at most 20/],
+    ["no attempts", { maxAttempts: 0 }, "maxAttempts", /whole number from 1/],
+  ])("%s is refused and changes nothing", async (_what, change, field, says) => {
+    const { hf } = await open({ jobs: [double] });
+    const { id } = await hf.enqueue(double, { n: 1 });
+    const before = await jobOf(hf, id);
+    await expectRefusal(hf.update(id, change as never), {
+      is: InvalidOptionError,
+      code: "INVALID_OPTION",
+      field,
+      says,
+    });
+    expect(await jobOf(hf, id)).toEqual(before);
+  });
+
+  it("an input that breaks the schema of the type is refused", async () => {
+    const { hf } = await open({ jobs: [double] });
+    const { id } = await hf.enqueue(double, { n: 1 });
+    await expect(hf.update(id, { input: { n: "two" } })).rejects.toMatchObject({ code: "INVALID_INPUT" });
+    await expect(hf.update(id, { input: { n: "x".repeat(300_000) } })).rejects.toMatchObject({
+      code: "PAYLOAD_TOO_LARGE",
+    });
+    expect((await jobOf(hf, id)).input).toEqual({ n: 1 });
+  });
+
+  it("attempts that were used already are refused", async () => {
+    const failing = job({ type: "failing", run: () => Promise.reject(new Error("down")) });
+    const { hf } = await open({ jobs: [failing] });
+    const { id } = await hf.enqueue(failing);
+    await hf.runNext();
+    await expect(hf.update(id, { maxAttempts: 1 })).rejects.toThrow(
+      "maxAttempts must be more than the job has used: 1 attempt",
+    );
+  });
+
+  it("by filter changes what waits, with progress", async () => {
+    const { hf } = await open({ jobs: [cleanup, double] });
+    for (let n = 0; n < 5; n++) await hf.enqueue(double, { n }, { queue: n < 4 ? "slow" : "other" });
+    await hf.claim({ queues: ["slow"], limit: 1 });
+    const progress: unknown[] = [];
+    const changed = await hf.update(
+      { queue: "slow" },
+      { queue: "fast" },
+      { onProgress: (each) => void progress.push(each) },
+    );
+    expect(changed).toBe(3);
+    expect(progress).toEqual([{ examined: 4, changed: 3 }]);
+    expect((await hf.count({ queue: "fast" })).count).toBe(3);
+    expect(await hf.promote({ queue: "fast", state: "pending" })).toBe(3);
+    await expectRefusal(hf.update({}, { priority: 1 }), {
+      is: InvalidOptionError,
+      code: "INVALID_OPTION",
+      field: "filter",
+    });
+  });
+
+  it("by filter validates the input for every type", async () => {
+    const text = job({ type: "text", input: z.object({ n: z.string() }), run: () => {} });
+    const { hf } = await open({ jobs: [double, text] });
+    await hf.enqueue(double, { n: 1 });
+    const { id } = await hf.enqueue(text, { n: "one" });
+    await expect(hf.update({ state: "pending" }, { input: { n: 2 } })).rejects.toMatchObject({ code: "INVALID_INPUT" });
+    expect((await jobOf(hf, id)).input).toEqual({ n: "one" });
+  });
+});
+
+describe("keys", () => {
+  it("get, list and cancel find the job that holds a key", async () => {
+    const { hf } = await open();
+    const { id } = await hf.enqueue(cleanup, {}, { unique: "invoice-7" });
+    const mine = await hf.enqueue(cleanup, {}, { unique: "invoice-7", user: "ada" });
+    expect((await hf.get({ key: "invoice-7" }))?.id).toBe(id);
+    expect((await hf.get({ key: "invoice-7", user: "ada" }))?.id).toBe(mine.id);
+    expect((await hf.forUser("ada").get({ key: "invoice-7" }))?.id).toBe(mine.id);
+    expect((await hf.list({ key: "invoice-7" })).jobs.map((each) => each.id)).toEqual([id]);
+    expect(await hf.cancel({ key: "invoice-7" })).toBe(1);
+    expect(await hf.get({ key: "invoice-7" })).toBeNull();
+    expect(await hf.cancel({ key: "invoice-7" })).toBe(0);
+    expect((await hf.get(mine.id))?.state).toBe("pending");
+  });
+
+  it("a key per day is found with its scope", async () => {
+    const { hf, clock } = await open();
+    const scope = { calendar: "day" } as const;
+    const { id } = await hf.enqueue(cleanup, {}, { unique: { key: "digest", scope } });
+    expect((await hf.get({ key: "digest", scope }))?.id).toBe(id);
+    expect(await hf.get({ key: "digest" })).toBeNull();
+    await clock.advance("1d");
+    expect(await hf.get({ key: "digest", scope })).toBeNull();
+  });
+
+  it("freeKey frees the key of a deleted job", async () => {
+    const { hf, clock } = await open({ retention: { cancelled: 0 } });
+    const unique = { key: "once", scope: "forever" } as const;
+    const { id } = await hf.enqueue(cleanup, {}, { unique });
+    expect(await hf.freeKey("once")).toBe("held");
+    await hf.cancel(id);
+    await clock.advance("1m");
+    await hf.maintain();
+    expect(await hf.enqueue(cleanup, {}, { unique })).toMatchObject({ duplicate: true, id });
+    expect(await hf.freeKey({ key: "once" })).toBe("freed");
+    expect(await hf.freeKey("once")).toBe("missing");
+    expect(await hf.enqueue(cleanup, {}, { unique })).toMatchObject({ duplicate: false });
+  });
+});
