@@ -150,7 +150,7 @@ describe("commands that read change nothing on PostgreSQL", () => {
       "migration 6: functions that check their arguments",
       "migration 7: names of the API",
       "migration 8: parents, settings and purge times",
-      "migration 9: indexes of parents and purge times",
+      "migration 9: an index of purge times",
     ]);
     await expectDoctorToFind(ws, /problem +schema version: the tables of Holdfast are missing/);
     expect((await ws.run("jobs", "list")).stderr).toMatch(
