@@ -414,6 +414,7 @@ export interface JobUpdate {
   /** JSON. */
   input?: string;
   tags?: readonly string[];
+  /** More than the job has used; the engine checks it. */
   maxAttempts?: number;
   expiresAt?: number | null;
   /** When the job is due; `runAt: null` means now. `delayMs` is added to it. */

@@ -38,11 +38,11 @@ describe("results", () => {
     const waiting = hf.result(type, id);
     await clock.settle();
     store.forget();
-    for (let round = 0; round < 500; round++) {
+    for (let round = 0; round < 250; round++) {
       hint({ kind: "finished" });
       await clock.advance(2);
     }
-    expect(store.count("get")).toBeLessThan(150);
+    expect(store.count("get")).toBeLessThan(100);
     await hf.runNext();
     await clock.advance(20);
     expect(await waiting).toEqual({ total: 42 });

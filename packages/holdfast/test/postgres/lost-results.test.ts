@@ -129,7 +129,7 @@ describe("an outcome whose result is lost", () => {
     expect(await hf.result(type, id, { timeout: "10s" })).toEqual({ run: 1 });
     await until("the worker to settle it", () => completed.length > 0);
     expect(completed).toEqual([id]);
-    expect(await hf.get(id)).toMatchObject({ attempt: 1, attempts: [] });
+    expect(await hf.get(id)).toMatchObject({ attempt: 1, attempts: [{ attempt: 1, end: "completed" }] });
     const { states, lastMinute } = await hf.stats();
     expect([states.completed, lastMinute.completed]).toEqual([1, 1]);
   });

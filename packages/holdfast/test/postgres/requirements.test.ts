@@ -75,7 +75,10 @@ describe("A-35 C-02 a worker process that is killed during a job", () => {
       state: "completed",
       attempt: 2,
       worker: null,
-      attempts: [{ attempt: 1, error: { code: "STALE_CLAIM", message: "Job timed out (stale claim)" } }],
+      attempts: [
+        { attempt: 1, end: "expired", error: { code: "STALE_CLAIM", message: "Job timed out (stale claim)" } },
+        { attempt: 2, end: "completed" },
+      ],
     });
   });
 });

@@ -24,7 +24,9 @@ SELECT j.id, j.user_id, j.type, j.queue, j.state AS status,
  * its members.
  */
 export function jobsView(settings: SchemaSettings): string {
-  return jobsViewOf(settings, ["j.progress_data", "j.parent"]).replace("CREATE VIEW", "CREATE OR REPLACE VIEW");
+  const timeout = "pg_catalog.json_extract_path_text(j.settings, 'timeoutMs')::bigint AS timeout_ms";
+  const added = ["j.progress_data", "j.parent", timeout];
+  return jobsViewOf(settings, added).replace("CREATE VIEW", "CREATE OR REPLACE VIEW");
 }
 
 /** The view of migration 7. */
