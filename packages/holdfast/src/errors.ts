@@ -114,7 +114,7 @@ export class JobNotFoundError extends HoldfastError {
   }
 }
 
-/** `hf.update` was called for a job that does not wait any more. `state` is what it is instead. */
+/** `hf.update` was called for a job that is no longer waiting. `state` is its current state. */
 export class JobNotWaitingError extends HoldfastError {
   readonly id: string;
   readonly state: State;
@@ -346,7 +346,7 @@ export class JobTimeoutError extends HoldfastError {
   }
 }
 
-/** Reason of a handler's signal: the worker is stopping and its grace period has ended. The job is released for another worker. */
+/** Reason of a handler's signal: the worker is stopping and its grace time has ended. The job is released for another worker. */
 export class WorkerStoppingError extends HoldfastError {
   constructor() {
     super("WORKER_STOPPING", "the worker is stopping");
