@@ -156,7 +156,7 @@ export class Holdfast {
   }
 
   /**
-   * Jobs that match, newest first, one page at a time. If few of very many jobs match, a page can be short or even empty
+   * Jobs that match, newest first by default, one page at a time. If few of very many jobs match, a page can be short or even empty
    * although more follow: only `cursor: null` is the end. `examined` is how many jobs were read to find them.
    */
   async list(options: ListOptions = {}): Promise<JobList> {
@@ -217,7 +217,7 @@ export class Holdfast {
   }
 
   /**
-   * Changes jobs that wait, by id or filter. By id it throws `JobNotWaitingError` if the job does not wait any more; by filter it
+   * Changes waiting jobs, by id or filter. By id it throws `JobNotWaitingError` if the job is no longer waiting; by filter it
    * returns how many jobs changed.
    *
    * ```ts
@@ -247,8 +247,8 @@ export class Holdfast {
   }
 
   /**
-   * Enqueues a new job with the type, input, queue, priority, user and tags of an old one, whatever its state. A new `input` is
-   * validated if the type is known here.
+   * Enqueues a copy of a job, whatever its state: a new job that is due now, with the type, input, queue, priority, user, tags,
+   * attempts, timeout, retention and schedule of the old one. A new `input` is validated if the type is known here.
    */
   rerun<Output = unknown>(id: JobId<Output>, options?: RerunOptions): Promise<EnqueueResult<Output>>;
   async rerun(id: string, options: RerunOptions = {}): Promise<EnqueueResult> {
@@ -266,14 +266,14 @@ export class Holdfast {
    */
   async pause(...queues: [queue?: string]): Promise<void> {
     const { store, events } = this.#requireOpen();
-    const queue = readPaused(queues);
+    const queue = readQueueOrAll(queues);
     await store.pause(queue);
     events.emit("paused", { queue });
   }
   /** Undoes `pause` of the same queue. A queue that was paused itself stays paused when all queues are resumed. */
   async resume(...queues: [queue?: string]): Promise<void> {
     const { store, events } = this.#requireOpen();
-    const queue = readPaused(queues);
+    const queue = readQueueOrAll(queues);
     await store.resume(queue);
     events.emit("resumed", { queue });
   }
@@ -428,6 +428,6 @@ export function engineOf(hf: Holdfast): EngineContext {
 }
 
 /** Only a call without an argument means all queues: an undefined queue is a mistake. */
-function readPaused(queues: readonly unknown[]): string {
+function readQueueOrAll(queues: readonly unknown[]): string {
   return queues.length === 0 ? ALL_QUEUES : readQueue(queues[0], "queue", "; all queues: call it without an argument");
 }
