@@ -17,7 +17,7 @@ export class HoldfastError extends Error {
 
 /**
  * An application may load two copies of this package: one runs the jobs, and a handler throws errors of the other. So the engine
- * recognises these errors by a symbol that all copies share, not by `instanceof`. The symbol's value is the version of the error's
+ * recognizes these errors by a symbol that all copies share, not by `instanceof`. The symbol's value is the version of the error's
  * shape. A later release with another shape uses a higher version, and this release ignores its errors.
  */
 const SHAPE = 1;
