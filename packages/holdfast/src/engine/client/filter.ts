@@ -41,7 +41,7 @@ export interface InputCondition {
   path?: string;
   /** The value there, compared as JSON. */
   equals?: unknown;
-  /** A part of the value there, or of any key or value below it. Case-insensitive. */
+  /** A part of the value there, or of any key or value below it. Case is ignored. */
   text?: string;
 }
 
