@@ -45,7 +45,7 @@ export async function countJobs(
   return countBySkipping(engine, stored, atMost);
 }
 
-/** Whether the store's counters answer this filter. */
+/** Whether the store's counters are enough for this filter. */
 function isCounted(filter: JobFilter): boolean {
   const { states: _states, types: _types, queues: _queues, ...others } = filter;
   return Object.values(others).every((value) => value === undefined);
