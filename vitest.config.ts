@@ -50,9 +50,8 @@ function project(
       isolate,
       testTimeout: 30_000,
       hookTimeout: 30_000,
-      // Tests import the built product. Node loads it as it would for a user; stack traces still point into src.
+      // Tests import the built product. Node loads it as it would for a user; vitest maps stack traces to src.
       server: { deps: { external: [/\/packages\/[^/]+\/dist\//] } },
-      execArgv: ["--enable-source-maps"],
     },
   };
 }

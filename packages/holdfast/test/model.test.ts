@@ -4,7 +4,7 @@ import { inFile, inMemory } from "./model-scene.js";
 
 // HOLDFAST_SEED repeats the runs of a seed, or the one run that a failure printed. HOLDFAST_RUNS sets the number of runs.
 const seed = process.env["HOLDFAST_SEED"];
-const runs = Number(process.env["HOLDFAST_RUNS"] ?? 150);
+const runs = Number(process.env["HOLDFAST_RUNS"] ?? 75);
 const TIMEOUT_MS = 60_000 + 200 * runs;
 
 // Concurrent: one keeps a core busy, the other mostly waits for threads and the disk.

@@ -1,6 +1,6 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { copyFile, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import type { Clock } from "#src/clock.js";
 import { openStore } from "#src/engine/open-store.js";
@@ -8,17 +8,34 @@ import type { CallerTransaction, StoreHarness, StoreUnderTest } from "#src/testi
 
 /** The conformance suite's stores on SQLite files. */
 export const ON_FILE: Pick<StoreHarness, "create" | "createUnmigrated"> = {
-  createUnmigrated: onFile,
+  createUnmigrated: (clock) => onFile(clock),
   async create(clock) {
-    const under = await onFile(clock);
+    migrated ??= migratedFile();
+    const under = await onFile(clock, await migrated);
     await under.store.migrate();
     return under;
   },
 };
 
-async function onFile(clock: Clock): Promise<StoreUnderTest> {
-  const folder = await mkdtemp(join(tmpdir(), "holdfast-conformance-"));
-  const file = join(folder, "jobs.db");
+let migrated: Promise<string> | null = null;
+
+/** An empty, migrated database. To copy it takes a few percent of the time that the migrations take. */
+async function migratedFile(): Promise<string> {
+  const file = await newFile();
+  const store = await openStore(`sqlite:${file}`);
+  await store.migrate();
+  await store.close();
+  return file;
+}
+
+async function newFile(): Promise<string> {
+  return join(await mkdtemp(join(tmpdir(), "holdfast-conformance-")), "jobs.db");
+}
+
+/** A store on a copy of the given database, or on a file that does not exist yet. */
+async function onFile(clock: Clock, copied?: string): Promise<StoreUnderTest> {
+  const file = await newFile();
+  if (copied !== undefined) await copyFile(copied, file);
   const address = `sqlite:${file}`;
   const again = () => openStore(address, { clock });
   return {
@@ -26,7 +43,7 @@ async function onFile(clock: Clock): Promise<StoreUnderTest> {
     again,
     address,
     begin: () => Promise.resolve(transactionOn(file)),
-    dispose: () => rm(folder, { recursive: true }),
+    dispose: () => rm(dirname(file), { recursive: true }),
   };
 }
 

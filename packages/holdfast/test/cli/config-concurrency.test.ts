@@ -3,10 +3,10 @@ import { once } from "node:events";
 import { existsSync, readdirSync, symlinkSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { readConfig, type KeyName } from "#src/config/index.js";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { folder } from "../config/scene.js";
 import { SLOW } from "./workspace.js";
-import { plainEnv, runNode, spawnHoldfast } from "./scene.js";
+import { holdfastCommand, plainEnv, runNode, spawnHoldfast } from "./scene.js";
 
 const SET_OFTEN = join(import.meta.dirname, "../config/set-often.mjs");
 const HOLD_LOCK = join(import.meta.dirname, "../config/hold-lock.mjs");
@@ -56,7 +56,12 @@ describe("holdfast.toml, changed by several processes", () => {
     const holder = spawn(process.execPath, [HOLD_LOCK, lock], { env: plainEnv() });
     onTestFinished(() => void holder.kill("SIGKILL"));
     await once(holder.stdout, "data");
-    expect(await spawnHoldfast(["config", "set", "jobs.grace_s", "9"], { cwd })).toEqual({
+    // The five seconds that it waits for the lock pass in a fraction of a second.
+    const now = performance.now.bind(performance);
+    const faster = vi.spyOn(performance, "now").mockImplementation(() => 20 * now());
+    const refused = await holdfastCommand(["config", "set", "jobs.grace_s", "9"], { cwd });
+    faster.mockRestore();
+    expect(refused).toEqual({
       code: 1,
       stdout: "",
       stderr: `error: another process is changing the configuration; try again, or if no other process is running, delete ${lock}\n`,

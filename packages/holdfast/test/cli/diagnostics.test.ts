@@ -6,7 +6,7 @@ import Database from "better-sqlite3";
 import { holdfast, job, type Holdfast } from "holdfast";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
-import { emptyWorkspace, SLOW, workspace, type Workspace } from "./workspace.js";
+import { emptyWorkspace, SHORT_LIMITS, SLOW, workspace, type Workspace } from "./workspace.js";
 import { holdfastCommand } from "./scene.js";
 
 const onSqlite = (cwd: string): string => `sqlite:${join(cwd, "jobs.db")}`;
@@ -147,7 +147,7 @@ export const floating = job({
 
 describe("an unhandled rejection", () => {
   it.each([["worker"], ["process"]])("ends %s with exit code 1 and releases jobs", SLOW, async (name) => {
-    const ws = await workspace(onSqlite);
+    const ws = await workspace(onSqlite, SHORT_LIMITS);
     writeFileSync(join(ws.cwd, "floating.ts"), FLOATING);
     const { id } = await ws.json<{ id: string }>("enqueue", "floating");
     for (let nth = 0; nth < 5; nth++) await ws.hf.enqueueNamed("floating");

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
 import { sentryServer } from "../observe/sentry-server.js";
 import { postgresServer } from "../postgres/server.js";
-import { type Running, SLOW, storesOf, workspace, type Workspace } from "./workspace.js";
+import { type Running, SHORT_LIMITS, SLOW, storesOf, workspace, type Workspace } from "./workspace.js";
 
 const server = postgresServer();
 const sentry = sentryServer();
@@ -36,8 +36,9 @@ type Recorded = [name: string, ...what: unknown[]];
 async function workspaceWith(
   body: string,
   address = onSqlite,
+  variables: Readonly<Record<string, string>> = {},
 ): Promise<Workspace & { recorded: (name?: string) => Recorded[] }> {
-  const ws = await workspace(address);
+  const ws = await workspace(address, variables);
   writeFileSync(join(ws.cwd, "jobs.ts"), HEAD + body);
   const file = join(ws.cwd, "record.jsonl");
   return {
@@ -227,7 +228,7 @@ describe("the logger of a module", () => {
   });
 
   it("receives uncaught errors with the running jobs", SLOW, async () => {
-    const { hf, spawn, recorded } = await workspaceWith(`${ALL.replace(/^export const setup.*$/m, "")}${LOGGER}
+    const body = `${ALL.replace(/^export const setup.*$/m, "")}${LOGGER}
       export const floating = job({
         type: "floating",
         async run() {
@@ -235,7 +236,8 @@ describe("the logger of a module", () => {
           await new Promise(() => {});
         },
       });
-    `);
+    `;
+    const { hf, spawn, recorded } = await workspaceWith(body, onSqlite, SHORT_LIMITS);
     const { id } = await hf.enqueueNamed("floating");
     const { code, stderr } = await spawn("process", "jobs.ts");
     expect(code).toBe(1);
@@ -284,9 +286,8 @@ describe("teardown", () => {
   });
 
   it("that hangs times out, with exit code 1", SLOW, async () => {
-    const { start } = await workspaceWith(
-      "export const teardown = () => new Promise(() => setInterval(() => {}, 1_000));",
-    );
+    const body = "export const teardown = () => new Promise(() => setInterval(() => {}, 1_000));";
+    const { start } = await workspaceWith(body, onSqlite, SHORT_LIMITS);
     const worker = start("worker", "jobs.ts");
     await isRunning(worker);
     const asked = performance.now();

@@ -12,6 +12,11 @@ import { holdfastCommand, MAIN, plainEnv, spawnHoldfast, type CommandResult } fr
 /** For tests that start processes, on a busy machine. */
 export const SLOW: { timeout: number } = { timeout: 90_000 };
 
+/** Variables of a command in its own process whose limits of five seconds should pass in one. */
+export const SHORT_LIMITS: Readonly<Record<string, string>> = {
+  NODE_OPTIONS: `--import=${new URL("../fixtures/short-limits.mjs", import.meta.url).href}`,
+};
+
 /** A jobs module in TypeScript. */
 export const MODULE = `
 import { appendFileSync } from "node:fs";
@@ -100,8 +105,11 @@ export function emptyWorkspace(
 }
 
 /** A folder with a jobs module and a migrated store, with a client for the test. */
-export async function workspace(address: (cwd: string) => string): Promise<Workspace> {
-  const empty = emptyWorkspace(address);
+export async function workspace(
+  address: (cwd: string) => string,
+  more: Readonly<Record<string, string>> = {},
+): Promise<Workspace> {
+  const empty = emptyWorkspace(address, more);
   const hf = await holdfast({ store: empty.store, logger: false });
   onTestFinished(() => hf.close());
   return { ...empty, hf };

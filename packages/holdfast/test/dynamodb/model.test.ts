@@ -1,3 +1,3 @@
 import { comparesWithModel } from "./model-scene.js";
 
-comparesWithModel({ shards: 1, runs: 6 });
+comparesWithModel({ shards: 1, runs: 3 });

@@ -3,7 +3,7 @@ import { holdfast, job, type HoldfastOptions, type Logger, type Telemetry } from
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { z } from "zod";
 import { errorOf } from "../client/scene.js";
-import { scene } from "./scene.js";
+import { closeDespiteReporter, scene } from "./scene.js";
 
 const quick = job({ type: "quick", run: () => "done" });
 const doomed = job({ type: "doomed", retry: { maxAttempts: 1 }, run: () => Promise.reject(new Error("no")) });
@@ -153,6 +153,7 @@ describe.each(WAYS)("a callback that %s", (way, misbehave) => {
     await hf.drain();
     expect((await hf.get(id))?.state).toBe("dead");
     expect(await rejections.settled()).toEqual([]);
+    if (way === "never ends") await closeDespiteReporter(hf);
   });
 
   it("fails only its call as onResult or onProgress", async () => {

@@ -14,7 +14,8 @@ import {
 import { sqlite } from "holdfast/sqlite";
 import type { Hint } from "holdfast/store";
 import { fakeClock, type FakeClock } from "holdfast/testing";
-import { onTestFinished } from "vitest";
+import { onTestFinished, vi } from "vitest";
+import { DEFAULTS } from "#src/defaults.js";
 
 type Call = Exclude<keyof Store, "capabilities">;
 
@@ -164,6 +165,16 @@ export async function onFile(options: SceneOptions = {}, file?: string): Promise
   const hf = await holdfast({ ...options, store: `sqlite:${path}`, logger: false });
   onTestFinished(() => hf.close());
   return { hf, file: path };
+}
+
+/** Closes a client whose error reporter never ends: the time that it gets for that passes at once. */
+export async function closeDespiteReporter(hf: Holdfast): Promise<void> {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  onTestFinished(() => void vi.useRealTimers());
+  const closed = hf.close();
+  while (vi.getTimerCount() === 0) await new Promise((resolve) => setImmediate(resolve));
+  vi.advanceTimersByTime(DEFAULTS.flushMs);
+  await closed;
 }
 
 export interface Deferred<Value> {

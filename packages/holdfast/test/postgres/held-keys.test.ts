@@ -6,6 +6,7 @@ import type pg from "pg";
 import { z } from "zod";
 import { claimOne, finish, key, newJob, recordOf, stateOf } from "#src/testing/exercise-store/builders.js";
 import { until } from "#src/testing/exercise-store/until.js";
+import { hurry } from "../hurry.js";
 import { openClient, openStore } from "./scene.js";
 import { postgresServer } from "./server.js";
 
@@ -75,10 +76,12 @@ describe("a unique key that an open transaction is about to take", () => {
     const tx = await begin();
     await hf.enqueue(mail, {}, { unique: "welcome", tx });
     const refusal = { code: "STORE_UNAVAILABLE", message: expect.stringMatching(/unique key "welcome"; retry/) };
-    const alone = hf.enqueue(mail, {}, { unique: "welcome" });
-    const among = hf.enqueueMany(mail, [{}, {}], { each: (_, n) => (n === 0 ? { unique: "welcome" } : {}) });
-    await expect(alone).rejects.toMatchObject(refusal);
-    expect(await among).toMatchObject([{ id: null, error: refusal }, { error: null }]);
+    await hurry(async () => {
+      const alone = hf.enqueue(mail, {}, { unique: "welcome" });
+      const among = hf.enqueueMany(mail, [{}, {}], { each: (_, n) => (n === 0 ? { unique: "welcome" } : {}) });
+      await expect(alone).rejects.toMatchObject(refusal);
+      expect(await among).toMatchObject([{ id: null, error: refusal }, { error: null }]);
+    });
     await tx.query("ROLLBACK");
     expect(await hf.enqueue(mail, {}, { unique: "welcome" })).toMatchObject({ duplicate: false });
   });

@@ -3,6 +3,7 @@ import { fakeClock } from "holdfast/testing";
 import { describe, expect, it } from "vitest";
 import { add, claim, claimIds, claimOne, finish, insertOne, newJob } from "#src/testing/exercise-store/builders.js";
 import { addSchedules, firedAll, firingFor } from "#src/testing/exercise-store/schedule-builders.js";
+import { hurry } from "../hurry.js";
 import { openClient, openScene, type RunSql, type Scene } from "./scene.js";
 import { postgresServer } from "./server.js";
 
@@ -65,10 +66,12 @@ describe("a new queue that an open SQL transaction creates", () => {
     const hf = await openClient(scene.store, mail);
     const { sql } = await begin(scene);
     await sql("SELECT $s.enqueue('mail', queue => 'fresh')");
-    await expect(hf.enqueue(mail, {}, { queue: "fresh" })).rejects.toMatchObject({
-      code: "STORE_UNAVAILABLE",
-      message: expect.stringMatching(/queue "fresh".*; retry/),
-    });
+    await hurry(() =>
+      expect(hf.enqueue(mail, {}, { queue: "fresh" })).rejects.toMatchObject({
+        code: "STORE_UNAVAILABLE",
+        message: expect.stringMatching(/queue "fresh".*; retry/),
+      }),
+    );
     const waiting = hf.enqueue(mail, {}, { queue: "fresh" });
     await hf.enqueue(mail);
     await sql("COMMIT");

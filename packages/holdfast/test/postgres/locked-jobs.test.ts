@@ -2,6 +2,7 @@ import type { Store } from "holdfast/store";
 import { describe, expect, it } from "vitest";
 import { addAll, claim, key, newJob, newJobs, outcomeOf, settleAll } from "#src/testing/exercise-store/builders.js";
 import { until } from "#src/testing/exercise-store/until.js";
+import { hurry } from "../hurry.js";
 import { openScene, type Scene } from "./scene.js";
 import { postgresServer } from "./server.js";
 
@@ -38,7 +39,7 @@ describe("a locked job is waited for briefly and blocks no others", () => {
     const { store } = scene;
     const ids = await addAll(store, newJobs(3));
     const release = await lock(scene, "live", ids[1]);
-    await expect(store.cancel(ids)).rejects.toMatchObject(lockedOut(ids[1]));
+    await hurry(() => expect(store.cancel(ids)).rejects.toMatchObject(lockedOut(ids[1])));
     expect((await store.get(ids[0] ?? ""))?.state).toBe("cancelled");
     expect((await store.get(ids[2] ?? ""))?.state).toBe("cancelled");
     await release();
@@ -50,7 +51,7 @@ describe("a locked job is waited for briefly and blocks no others", () => {
     const { store } = scene;
     const ids = await cancelled(store, 3);
     const release = await lock(scene, "archive", ids[1]);
-    await expect(store.retry(ids)).rejects.toMatchObject(lockedOut(ids[1]));
+    await hurry(() => expect(store.retry(ids)).rejects.toMatchObject(lockedOut(ids[1])));
     expect(await claim(store)).toHaveLength(2);
     await release();
     expect(await store.retry(ids)).toEqual(["not-retryable", "retried", "not-retryable"]);
@@ -62,7 +63,7 @@ describe("a locked job is waited for briefly and blocks no others", () => {
     const ids = await addAll(store, newJobs(3));
     const updates = ids.map((id) => ({ id, priority: 9, tags: ["t"] }));
     const release = await lock(scene, "live", ids[1]);
-    await expect(store.update(updates)).rejects.toMatchObject(lockedOut(ids[1]));
+    await hurry(() => expect(store.update(updates)).rejects.toMatchObject(lockedOut(ids[1])));
     expect((await store.list({ tag: "t", priority: 9 }, { limit: 9, cursor: null })).jobs).toHaveLength(2);
     await release();
     expect(await store.update(updates)).toEqual(ids.map(() => ({ status: "updated" })));
@@ -86,7 +87,7 @@ describe("a locked job is waited for briefly and blocks no others", () => {
     const { store } = scene;
     const ids = table === "live" ? await addAll(store, newJobs(3)) : await cancelled(store, 3);
     const release = await lock(scene, table, ids[1]);
-    await expect(store.remove(ids)).rejects.toMatchObject(lockedOut(ids[1]));
+    await hurry(() => expect(store.remove(ids)).rejects.toMatchObject(lockedOut(ids[1])));
     await release();
     expect(await store.remove(ids)).toEqual(["missing", "removed", "missing"]);
   });
