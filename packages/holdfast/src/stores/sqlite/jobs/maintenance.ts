@@ -75,7 +75,7 @@ export function maintenanceOperations(
      AND purge_at IS NULL ORDER BY finished_at LIMIT ?`,
   );
   const ownTimePassed = db.prepare(
-    `SELECT ${JOB_ROW_COLUMNS} FROM holdfast_jobs WHERE purge_at <= ? ORDER BY purge_at LIMIT ?`,
+    `SELECT ${JOB_ROW_COLUMNS} FROM holdfast_jobs WHERE purge_at <= ? AND due_at IS NULL ORDER BY purge_at LIMIT ?`,
   );
   const total = db.prepare("SELECT coalesce(sum(n), 0) FROM holdfast_counts WHERE state = ?").pluck();
   const acquireDuty = db.prepare(
