@@ -349,7 +349,10 @@ export interface Outcome extends LeaseRef {
    * and in all other stores: only `purge` deletes it.
    */
   keepMs: number | null;
-  /** Sets the purge time of the finished job, this long from now; see {@link JobSettings}. Null: as its settings say. */
+  /**
+   * Sets the purge time of a job that ends in the state `to`, this long from now; see {@link JobSettings}. Null, and if a
+   * requested cancellation overrides the outcome: as its settings say.
+   */
   purgeMs: number | null;
 }
 

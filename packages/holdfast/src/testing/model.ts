@@ -171,7 +171,7 @@ export class StoreModel {
     const to = cancelled ? "cancelled" : outcome.to;
     if (isFinished(to)) {
       this.#finish(job, to, now);
-      if (outcome.purgeMs !== null) job.purgeAt = now + outcome.purgeMs;
+      if (outcome.purgeMs !== null && to === outcome.to) job.purgeAt = now + outcome.purgeMs;
       if (to === "completed") job.output = outcome.output;
       if (!outcome.keep && to === outcome.to) this.purge(job.id);
     } else {
