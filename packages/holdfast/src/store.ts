@@ -130,7 +130,7 @@ export interface Store {
   expireOverdue(limit: number): Promise<ReapedJob[]>;
   /**
    * Deletes finished jobs, oldest first: those that ended before `before`, or as many as exceed `keep`. Jobs with a purge time of
-   * their own (see {@link JobSettings}) are counted but not deleted. Returns how many it deleted, at most `limit`.
+   * their own (see {@link JobSettings}) are neither counted nor deleted. Returns how many it deleted, at most `limit`.
    */
   purge(request: PurgeRequest): Promise<number>;
   /** Deletes up to `limit` finished jobs whose own purge time has passed. Returns how many. */

@@ -286,12 +286,10 @@ export class StoreModel {
   purgeable(request: Pick<PurgeRequest, "state" | "before" | "keep">): ModelJob[] {
     const { before, keep } = request;
     const ended = [...this.jobs.values()]
-      .filter((job) => job.state === request.state)
+      .filter((job) => job.state === request.state && job.purgeAt === null)
       .sort((a, b) => (a.finishedAt ?? 0) - (b.finishedAt ?? 0) || a.order - b.order);
     const surplus = keep === null ? 0 : Math.max(0, ended.length - keep);
-    return ended
-      .filter((job) => job.purgeAt === null)
-      .filter((job, at) => at < surplus || (before !== null && (job.finishedAt ?? 0) < before));
+    return ended.filter((job, at) => at < surplus || (before !== null && (job.finishedAt ?? 0) < before));
   }
 
   /** Finished jobs whose own purge time has passed. */

@@ -165,11 +165,13 @@ function purgeTimeCases(test: DefineCase): void {
     assert.deepEqual(await claimIds(store), [id]);
   });
 
-  test("a purge by count passes jobs with their own time", async ({ store, clock }) => {
+  test("a purge by count neither counts nor deletes jobs with their own time", async ({ store, clock }) => {
     await addAll(store, [...newJobs(3, { settings: { keepMs } }), ...newJobs(4)]);
     for (const job of await claim(store)) await finish(store, job, "completed");
     await clock.advance(SECOND);
-    assert.equal(await store.purge({ state: "completed", before: null, keep: 5, limit: 10 }), 2);
+    assert.equal(await store.purge({ state: "completed", before: null, keep: 4, limit: 10 }), 0);
+    assert.equal(await store.purge({ state: "completed", before: null, keep: 3, limit: 10 }), 1);
+    assert.equal(await store.purge({ state: "completed", before: null, keep: 1, limit: 1 }), 1);
     assert.equal(await store.purge({ state: "completed", before: null, keep: 0, limit: 10 }), 2);
     assert.equal((await ids(store)).length, 3);
   });
