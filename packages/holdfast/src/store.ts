@@ -104,8 +104,8 @@ export interface Store {
   /** Cancels waiting jobs and requests cancellation of leased ones. Finished jobs do not change. */
   cancel(ids: readonly string[], scope?: ChangeScope): Promise<CancelResult[]>;
   /**
-   * Makes `dead` and `cancelled` jobs `pending` with all attempts and no error, and makes `failed` jobs due now. The fence
-   * continues from its current value.
+   * Makes `dead` and `cancelled` jobs `pending` with all attempts, no error and no worker, claim or start, and makes `failed`
+   * jobs due now. The fence continues from its current value.
    */
   retry(ids: readonly string[], scope?: ChangeScope): Promise<RetryResult[]>;
   /**

@@ -183,7 +183,7 @@ export class StoreModel {
   #finish(job: ModelJob, state: FinishedState, now: number): void {
     const keepMs = job.settings?.keepMs?.[state];
     const purgeAt = keepMs === undefined ? null : now + keepMs;
-    Object.assign(job, { state, dueAt: null, finishedAt: now, purgeAt, worker: null } satisfies Partial<ModelJob>);
+    Object.assign(job, { state, dueAt: null, finishedAt: now, purgeAt } satisfies Partial<ModelJob>);
     this.#freeKey(job, ["waiting", "live"]);
   }
 
@@ -216,7 +216,8 @@ export class StoreModel {
     this.#wait(job, "pending", now);
     // A retried job must be able to run, so an old expiry is removed.
     const fresh = { attempt: 0, losses: 0, releases: 0, finishedAt: null, cancelRequestedAt: null, expiresAt: null };
-    Object.assign(job, { ...fresh, error: null, purgeAt: null } satisfies Partial<ModelJob>);
+    const unclaimed = { claimedAt: null, startedAt: null };
+    Object.assign(job, { ...fresh, ...unclaimed, error: null, purgeAt: null } satisfies Partial<ModelJob>);
     return "retried";
   }
 

@@ -64,7 +64,7 @@ export function maintenanceOperations(
   const endJob = db.prepare(
     `UPDATE holdfast_jobs SET state = @to, due_at = @dueAt, run_at = coalesce(@dueAt, run_at), finished_at = @finishedAt,
        purge_at = ${purgeTime("@to", "@finishedAt")}, updated_at = @now, attempt = @attempt, losses = losses + @lost,
-       worker = NULL WHERE seq = @seq`,
+       worker = CASE WHEN @finishedAt IS NOT NULL THEN worker END WHERE seq = @seq`,
   );
   const expired = db.prepare(
     `SELECT ${JOB_ROW_COLUMNS}, attempt FROM holdfast_jobs WHERE expires_at <= ? AND expires_at IS NOT NULL
