@@ -104,8 +104,8 @@ export interface Store {
   /** Cancels waiting jobs and requests cancellation of leased ones. Finished jobs do not change. */
   cancel(ids: readonly string[], scope?: ChangeScope): Promise<CancelResult[]>;
   /**
-   * Makes `dead` and `cancelled` jobs `pending` with all attempts, no error and no expiry, and makes `failed` jobs due now. The
-   * fence continues from its current value.
+   * Makes `dead` and `cancelled` jobs `pending` with all attempts, and without error, expiry, worker, claim or start. Makes
+   * `failed` jobs due now. The fence continues from its current value.
    */
   retry(ids: readonly string[], scope?: ChangeScope): Promise<RetryResult[]>;
   /**
@@ -130,7 +130,7 @@ export interface Store {
   expireOverdue(limit: number): Promise<ReapedJob[]>;
   /**
    * Deletes finished jobs, oldest first: those that ended before `before`, or as many as exceed `keep`. Jobs with a purge time of
-   * their own (see {@link JobSettings}) are counted but not deleted. Returns how many it deleted, at most `limit`.
+   * their own (see {@link JobSettings}) are neither counted nor deleted. Returns how many it deleted, at most `limit`.
    */
   purge(request: PurgeRequest): Promise<number>;
   /** Deletes up to `limit` finished jobs whose own purge time has passed. Returns how many. */
@@ -352,7 +352,10 @@ export interface Outcome extends LeaseRef {
    * that. Null, and in all other stores: only `purge` and `purgeDue` delete it.
    */
   keepMs: number | null;
-  /** Sets the purge time of the finished job, this long from now; see {@link JobSettings}. Null: its settings apply. */
+  /**
+   * Sets the purge time of a job that ends in the state `to`, this long from now; see {@link JobSettings}. Null, and if a
+   * requested cancellation overrides the outcome: its settings apply.
+   */
   purgeMs: number | null;
 }
 

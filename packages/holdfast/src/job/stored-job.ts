@@ -105,6 +105,7 @@ export interface StoredJob {
   startedAt: number | null;
   finishedAt: number | null;
   cancelRequestedAt: number | null;
+  /** The worker that holds the lease, or held it when the job finished. Null for a waiting job. */
   worker: string | null;
   key: string | null;
   tags: readonly string[];

@@ -119,13 +119,12 @@ const IDENTITY = [
 ] as const;
 const COUNTERS = ["attempt", "maxAttempts", "losses", "releases", "fence"] as const;
 const TIMES = ["runAt", "dueAt", "expiresAt", "createdAt", "finishedAt"] as const;
+const LEASE = ["worker", "claimedAt", "startedAt"] as const;
 
-/** The fields that the contract defines. It does not define the worker of an ended lease, or when a record was updated. */
+/** The fields that the contract defines. It does not define when a record was updated. */
 function visible(job: StoredJob): object {
   const { state } = job;
-  const fields: (keyof StoredJob)[] = [...IDENTITY, ...COUNTERS, ...TIMES];
-  if (isLeased(state)) fields.push("worker", "claimedAt");
-  if (state === "running" || state === "completed") fields.push("startedAt");
+  const fields: (keyof StoredJob)[] = [...IDENTITY, ...COUNTERS, ...TIMES, ...LEASE];
   if (!isFinished(state)) fields.push("cancelRequestedAt");
   return Object.fromEntries(fields.map((field) => [field, job[field]]));
 }

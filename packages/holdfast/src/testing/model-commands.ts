@@ -90,8 +90,9 @@ export interface OutcomeDraft {
   delayMs: number;
   /** The handler has started, even if `start` was not called. */
   started: boolean;
-  /** For a finished state. */
+  /** For a finished state, like `purgeMs`. */
   keep: boolean;
+  purgeMs: number | null;
 }
 
 const QUEUES = ["mail", "slow"];
@@ -177,6 +178,7 @@ export function commands(fc: typeof fastCheck, most: number): Arbitrary<Command[
     delayMs: fc.constantFrom(...DELAY_MS),
     started: fc.boolean(),
     keep: fc.constantFrom(true, true, true, false),
+    purgeMs: orNull(4, keepMs),
   });
   const choices: { weight: number; arbitrary: Arbitrary<Command> }[] = [];
   const add = <C extends Command>(weight: number, fields: { [K in keyof C]: Arbitrary<C[K]> }): void => {
@@ -272,7 +274,7 @@ export const CLAIM_ALL: Command = {
 
 /** The outcome of a worker without faults for its `nth` lease. */
 export function sensibleOutcome(nth: number): OutcomeDraft {
-  return { lease: { of: "held", nth }, how: "triage", delayMs: 0, started: true, keep: true };
+  return { lease: { of: "held", nth }, how: "triage", delayMs: 0, started: true, keep: true, purgeMs: null };
 }
 
 /** A readable line; fields without information are omitted. */

@@ -256,7 +256,10 @@ export class Comparison {
   async #settle(drafts: readonly OutcomeDraft[], now: number): Promise<void> {
     const chosen = new Map<LeasedJob, OutcomeDraft>();
     for (const draft of drafts) for (const lease of this.#leases([draft.lease])) chosen.set(lease, draft);
-    const outcomes = [...chosen].map(([lease, draft]) => ({ ...outcomeOf(lease, draft, now), keep: draft.keep }));
+    const outcomes = [...chosen].map(([lease, draft]) => {
+      const { keep, purgeMs } = draft;
+      return { ...outcomeOf(lease, draft, now), keep, purgeMs };
+    });
     const before = new Set(this.#model.jobs.keys());
     const [first] = chosen.keys();
     const results = await this.#storeOf(first?.worker).settle(outcomes);

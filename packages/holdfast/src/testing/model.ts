@@ -171,7 +171,7 @@ export class StoreModel {
     const to = cancelled ? "cancelled" : outcome.to;
     if (isFinished(to)) {
       this.#finish(job, to, now);
-      if (outcome.purgeMs !== null) job.purgeAt = now + outcome.purgeMs;
+      if (outcome.purgeMs !== null && to === outcome.to) job.purgeAt = now + outcome.purgeMs;
       if (to === "completed") job.output = outcome.output;
       if (!outcome.keep && to === outcome.to) this.purge(job.id);
     } else {
@@ -183,7 +183,7 @@ export class StoreModel {
   #finish(job: ModelJob, state: FinishedState, now: number): void {
     const keepMs = job.settings?.keepMs?.[state];
     const purgeAt = keepMs === undefined ? null : now + keepMs;
-    Object.assign(job, { state, dueAt: null, finishedAt: now, purgeAt, worker: null } satisfies Partial<ModelJob>);
+    Object.assign(job, { state, dueAt: null, finishedAt: now, purgeAt } satisfies Partial<ModelJob>);
     this.#freeKey(job, ["waiting", "live"]);
   }
 
@@ -216,7 +216,8 @@ export class StoreModel {
     this.#wait(job, "pending", now);
     // A retried job must be able to run, so an old expiry is removed.
     const fresh = { attempt: 0, losses: 0, releases: 0, finishedAt: null, cancelRequestedAt: null, expiresAt: null };
-    Object.assign(job, { ...fresh, error: null, purgeAt: null } satisfies Partial<ModelJob>);
+    const unclaimed = { claimedAt: null, startedAt: null };
+    Object.assign(job, { ...fresh, ...unclaimed, error: null, purgeAt: null } satisfies Partial<ModelJob>);
     return "retried";
   }
 
@@ -286,12 +287,10 @@ export class StoreModel {
   purgeable(request: Pick<PurgeRequest, "state" | "before" | "keep">): ModelJob[] {
     const { before, keep } = request;
     const ended = [...this.jobs.values()]
-      .filter((job) => job.state === request.state)
+      .filter((job) => job.state === request.state && job.purgeAt === null)
       .sort((a, b) => (a.finishedAt ?? 0) - (b.finishedAt ?? 0) || a.order - b.order);
     const surplus = keep === null ? 0 : Math.max(0, ended.length - keep);
-    return ended
-      .filter((job) => job.purgeAt === null)
-      .filter((job, at) => at < surplus || (before !== null && (job.finishedAt ?? 0) < before));
+    return ended.filter((job, at) => at < surplus || (before !== null && (job.finishedAt ?? 0) < before));
   }
 
   /** Finished jobs whose own purge time has passed. */

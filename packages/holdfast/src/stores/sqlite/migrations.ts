@@ -205,10 +205,12 @@ ALTER TABLE holdfast_jobs ADD COLUMN progress_data TEXT;
 -- When a finished job is deleted, if not by the retention of its state.
 ALTER TABLE holdfast_jobs ADD COLUMN purge_at INTEGER;
 CREATE INDEX holdfast_jobs_parent ON holdfast_jobs (parent) WHERE parent IS NOT NULL;
-CREATE INDEX holdfast_jobs_purge ON holdfast_jobs (purge_at) WHERE purge_at IS NOT NULL;
+-- Finished jobs only: older processes that retry a job leave its purge time.
+CREATE INDEX holdfast_jobs_purge ON holdfast_jobs (purge_at) WHERE purge_at IS NOT NULL AND due_at IS NULL;
 DROP INDEX holdfast_jobs_finished;
--- Without jobs that have a purge time of their own: a purge by state would read past them again and again.
-CREATE INDEX holdfast_jobs_finished ON holdfast_jobs (state, finished_at) WHERE due_at IS NULL AND purge_at IS NULL;
+-- Without jobs that have a purge time of their own: a purge by state would read past them again and again. With the columns that
+-- are always NULL here: otherwise SQLite reads each row to check them when it counts.
+CREATE INDEX holdfast_jobs_finished ON holdfast_jobs (state, finished_at, due_at, purge_at) WHERE due_at IS NULL AND purge_at IS NULL;
 `,
 ];
 

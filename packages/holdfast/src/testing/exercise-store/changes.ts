@@ -102,6 +102,7 @@ export function changeCases(test: DefineCase): void {
         [record.state, record.attempt, record.losses, record.releases, record.finishedAt, record.dueAt, record.fence],
         ["pending", 0, 0, 0, null, clock.now(), before.fence],
       );
+      assert.deepEqual([record.worker, record.claimedAt, record.startedAt], [null, null, null]);
       const job = await claimOne(store, { queues: [state] });
       assert.deepEqual([job.id, job.attempt, job.previous.exhausted], [id, 1, false]);
       assert.ok(job.fence > before.fence, "the fence continues");

@@ -133,6 +133,29 @@ function purgeTimeCases(test: DefineCase): void {
     assert.equal(await store.purgeDue(10), 1);
   });
 
+  test("the purge time of an outcome that a cancellation overrides is ignored", async ({ store, clock }) => {
+    const settings = { keepMs: { cancelled: MINUTE } };
+    const outcomes = [
+      { to: "dead", keep: true },
+      { to: "dead", keep: false },
+      { to: "failed", keep: true },
+    ] as const;
+    for (const { to, keep } of outcomes) {
+      const own = await add(store, { settings });
+      const plain = await add(store);
+      const jobs = await claim(store);
+      await store.cancel([own, plain]);
+      for (const job of jobs)
+        assert.equal(await settleOne(store, outcomeOf(job, to, { keep, purgeMs: SECOND })), "cancelled");
+      await clock.advance(SECOND);
+      assert.equal(await store.purgeDue(10), 0, to);
+      assert.equal(await store.purge({ state: "cancelled", before: clock.now(), keep: null, limit: 10 }), 1);
+      assert.deepEqual(await ids(store), [own]);
+      await clock.advance(MINUTE);
+      assert.equal(await store.purgeDue(10), 1);
+    }
+  });
+
   test("a retried job has no purge time", async ({ store, clock }) => {
     const id = await add(store, { settings: { keepMs } });
     await finish(store, await claimOne(store), "dead");
@@ -142,11 +165,13 @@ function purgeTimeCases(test: DefineCase): void {
     assert.deepEqual(await claimIds(store), [id]);
   });
 
-  test("a purge by count passes jobs with their own time", async ({ store, clock }) => {
+  test("a purge by count neither counts nor deletes jobs with their own time", async ({ store, clock }) => {
     await addAll(store, [...newJobs(3, { settings: { keepMs } }), ...newJobs(4)]);
     for (const job of await claim(store)) await finish(store, job, "completed");
     await clock.advance(SECOND);
-    assert.equal(await store.purge({ state: "completed", before: null, keep: 5, limit: 10 }), 2);
+    assert.equal(await store.purge({ state: "completed", before: null, keep: 4, limit: 10 }), 0);
+    assert.equal(await store.purge({ state: "completed", before: null, keep: 3, limit: 10 }), 1);
+    assert.equal(await store.purge({ state: "completed", before: null, keep: 1, limit: 1 }), 1);
     assert.equal(await store.purge({ state: "completed", before: null, keep: 0, limit: 10 }), 2);
     assert.equal((await ids(store)).length, 3);
   });

@@ -43,6 +43,17 @@ export function settleCases(test: DefineCase): void {
     assert.equal(record.updatedAt, clock.now());
   });
 
+  for (const state of ["completed", "dead", "cancelled"] as const) {
+    test(`a ${state} job keeps the worker of its last lease`, async ({ store, clock }) => {
+      const id = await add(store);
+      const job = await claimOne(store, { worker: "w7" });
+      await clock.advance(SECOND);
+      await finish(store, job, state, { startedAt: clock.now() });
+      const { worker, claimedAt, startedAt } = await recordOf(store, id);
+      assert.deepEqual([worker, claimedAt, startedAt], ["w7", clock.now() - SECOND, clock.now()]);
+    });
+  }
+
   test("A-11 returns large and unusual outputs byte for byte", async ({ store }) => {
     for (const output of ["null", `"\\u0000 it's 🧵"`, `"${"x".repeat(LIMITS.payloadBytes - 2)}"`]) {
       const id = await add(store);

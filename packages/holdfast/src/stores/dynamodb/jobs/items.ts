@@ -250,7 +250,7 @@ export function makeWaiting(change: Change, { listed }: Pick<JobItem, "listed">,
 }
 
 /** Attributes that only a live job has. */
-export const LIVE_ONLY: readonly string[] = ["held", "due_at", "worker", "expiry", "expires", "again", "token", "was"];
+export const LIVE_ONLY: readonly string[] = ["held", "due_at", "expiry", "expires", "again", "token", "was"];
 
 /** What is stored in other items of a job. */
 export interface JobDetails {

@@ -122,7 +122,8 @@ export class Leases {
       const cancelled = job.cancelAt !== null && outcome.to !== "completed" && outcome.to !== "cancelled";
       const to = cancelled ? "cancelled" : outcome.to;
       const deletes = isFinished(to) && !outcome.keep && to === outcome.to;
-      const written = await this.#write(job, { ...outcome, to }, deletes, now);
+      const purgeMs = to === outcome.to ? outcome.purgeMs : null;
+      const written = await this.#write(job, { ...outcome, to, purgeMs }, deletes, now);
       if (written.done) return cancelled ? "cancelled" : "applied";
       found = written.found;
     }

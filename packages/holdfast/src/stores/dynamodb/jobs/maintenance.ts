@@ -177,12 +177,11 @@ export class Maintenance {
    */
   async purge({ state, before, keep, limit }: PurgeRequest, now: number): Promise<number> {
     if (limit <= 0) return 0;
-    const { shards, hasOwnTimes } = await this.#parts.config.read();
+    const { shards } = await this.#parts.config.read();
     const keys = inShards(shards, (shard) => finishedKey(state, shard));
     const ends = [endOfMillisecond(before === null ? now : before - 1)];
     if (keep !== null) {
-      const own = hasOwnTimes ? inShards(shards, (shard) => ownTimeKey(state, shard)) : [];
-      const boundary = await this.#keepBoundary(state, { keys, own, keep }, now);
+      const boundary = await this.#keepBoundary(state, { keys, keep }, now);
       if (boundary === null) return 0;
       ends.push(boundary);
     }
@@ -200,10 +199,7 @@ export class Maintenance {
     const keys = FINISHED.flatMap((state) => inShards(shards, (shard) => ownTimeKey(state, shard)));
     const isFound = (job: JobItem): boolean =>
       isFinished(job.state) && isOwnTimeKey(laneOf(job)) && timeOf(dueOf(job.item)) <= now;
-    const deleted = await this.#deleteOldest(keys, endOfMillisecond(now), limit, isFound, now);
-    // These jobs were counted.
-    if (deleted > 0) this.#boundaries.clear();
-    return deleted;
+    return this.#deleteOldest(keys, endOfMillisecond(now), limit, isFound, now);
   }
 
   /** Deletes up to `limit` jobs of these partitions of the live index, those with the lowest sort keys first. */
@@ -235,18 +231,17 @@ export class Maintenance {
   }
 
   /**
-   * The sort key below which jobs are not among the newest `keep`; null if there are no such jobs. Jobs with their own
-   * purge time count too. Reads `keep` entries, once for all chunks of a purge: jobs below the boundary stay below it
-   * when more jobs finish.
+   * The sort key below which jobs are not among the newest `keep`; null if there are no such jobs. Reads `keep` entries,
+   * once for all chunks of a purge: jobs below the boundary stay below it when more jobs finish.
    */
   async #keepBoundary(
     state: State,
-    { keys, own, keep }: { keys: readonly string[]; own: readonly string[]; keep: number },
+    { keys, keep }: { keys: readonly string[]; keep: number },
     now: number,
   ): Promise<string | null> {
     const known = this.#boundaries.get(state);
     if (known !== undefined && known.keep === keep && Math.abs(now - known.at) < BOUNDARY_CACHED_MS) return known.below;
-    let left = keep - (await this.#countUpTo(keep, own));
+    let left = keep;
     const limit = pageOf(left + 1, keys.length);
     const partitions = keys.map((hash) => this.#table.pages({ index: LIVE, hash, limit, newestFirst: true }));
     for await (const entry of mergeShards(partitions, (a, b) => dueOf(a) > dueOf(b))) {
@@ -256,20 +251,6 @@ export class Maintenance {
       return below;
     }
     return null;
-  }
-
-  /** How many entries these partitions have, at most `max`. */
-  async #countUpTo(max: number, keys: readonly string[]): Promise<number> {
-    let count = 0;
-    const limit = pageOf(max, Math.max(1, keys.length));
-    for (const hash of keys) {
-      if (count >= max) break;
-      for await (const page of this.#table.pages({ index: LIVE, hash, limit })) {
-        count += page.length;
-        if (count >= max) break;
-      }
-    }
-    return Math.min(count, max);
   }
 
   /** Entries that expire up to this time. */

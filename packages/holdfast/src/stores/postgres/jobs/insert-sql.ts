@@ -147,7 +147,8 @@ export function insertTexts(sql: Sql, width: Width): InsertTexts {
          expires_at = g.expires_at, updated_at = g.now, key_scope = g.key_scope, schedule = g.schedule, slot = g.slot, trace = g.trace,
          parent = ${isWide ? "g.parent::uuid" : "NULL"}, settings = ${isWide ? "g.settings::json" : "NULL"},
          tags = CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT pg_catalog.json_array_elements_text(g.tags::json)) END,
-         error = NULL, error_code = NULL, error_at = NULL, progress = NULL, progress_note = NULL, progress_data = NULL
+         error = NULL, error_code = NULL, error_at = NULL, claimed_at = NULL, started_at = NULL,
+         progress = NULL, progress_note = NULL, progress_data = NULL
        FROM given g WHERE live.id = ${after(1)}::uuid RETURNING live.id, live.seq, live.tags, live.created_at
      ), retaken AS (
        INSERT INTO ${s}.keys (key, job, scope, until)

@@ -76,7 +76,7 @@ export function leaseOperations(sql: Sql): LeaseOperations {
       "gone g JOIN o ON o.id = g.id",
       {
         state: endState,
-        purge_at: `coalesce((SELECT now FROM t) + o.purge_ms, ${purgeTime(endState)})`,
+        purge_at: `CASE WHEN o.purge_ms IS NOT NULL AND o.new_state = ${endState} THEN (SELECT now FROM t) + o.purge_ms ELSE ${purgeTime(endState)} END`,
         output: "CASE WHEN o.new_state = 'completed' THEN o.output::json END",
         attempt: "o.attempt",
         releases: "o.releases",
@@ -315,7 +315,7 @@ function readCurrentLease([id, fence, state]: Row): [string, CurrentLease] {
 }
 
 function asCancelled(outcome: Outcome): Outcome {
-  return { ...outcome, to: "cancelled" };
+  return { ...outcome, to: "cancelled", purgeMs: outcome.to === "cancelled" ? outcome.purgeMs : null };
 }
 
 function byFence(outcomes: readonly Outcome[]): Map<number, Outcome[]> {

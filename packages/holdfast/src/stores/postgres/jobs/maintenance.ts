@@ -50,16 +50,22 @@ export function maintenanceOperations(sql: Sql): MaintenanceOperations {
      })}), freed_keys AS (${archive.freeKeys}), deltas AS (${archive.deltas})
      SELECT id::text, type, queue, attempt, 'dead' FROM gone`,
   );
-  // Ordered by `purge_at` too, which is NULL: the order of the index.
+  // Jobs without a purge time of their own. Ordered by `purge_at` too, which is NULL: the order of the index.
+  const plain = (order: string): string => `${s}.archive WHERE state = $2 AND purge_at IS NULL ${order}`;
+  // If jobs with a time of their own exist, the counters are too high, and the others are counted: as many as matter.
   const purge = sql.statement(
     "purge",
-    `WITH ${NOW}, total AS (
+    `WITH ${NOW}, total AS MATERIALIZED (
        SELECT coalesce(pg_catalog.sum(n), 0) AS n FROM (
          SELECT n FROM ${s}.counts WHERE state = $2 UNION ALL SELECT n FROM ${s}.deltas WHERE state = $2) c
+     ), surplus AS MATERIALIZED (
+       SELECT greatest(0, CASE WHEN total.n <= $4::bigint OR (SELECT purge_at FROM ${s}.archive WHERE state = $2 ORDER BY purge_at, finished_at LIMIT 1) IS NULL
+         THEN total.n ELSE (SELECT pg_catalog.count(*) FROM (SELECT 1 FROM ${plain("ORDER BY purge_at, finished_at")} LIMIT $4::bigint + $5::bigint) p) END - $4::bigint) AS n
+       FROM total
      ), gone AS (
        DELETE FROM ${s}.archive WHERE ctid = ANY (ARRAY(
-         SELECT ctid FROM ${s}.archive WHERE state = $2 AND finished_at < coalesce($3::bigint, (SELECT now FROM t) + 1) AND purge_at IS NULL
-         ORDER BY purge_at, finished_at, seq LIMIT CASE WHEN $4::bigint IS NULL THEN $5::bigint ELSE least($5::bigint, greatest(0, (SELECT n FROM total) - $4::bigint)) END
+         SELECT ctid FROM ${plain("AND finished_at < coalesce($3::bigint, (SELECT now FROM t) + 1)")}
+         ORDER BY purge_at, finished_at, seq LIMIT CASE WHEN $4::bigint IS NULL THEN $5::bigint ELSE least($5::bigint, (SELECT n FROM surplus)) END
          FOR UPDATE SKIP LOCKED)) RETURNING id, seq, queue, type, state, key, tags, parent
      ), ${archive.deleteRelated("gone", "own keys")}
      SELECT pg_catalog.count(*)::float8 FROM gone`,

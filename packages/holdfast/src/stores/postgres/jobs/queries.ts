@@ -204,7 +204,7 @@ const COLUMNS = {
   startedAt: "j.started_at::float8",
   finishedAt: "",
   cancelRequestedAt: "j.cancel_at::float8",
-  worker: "",
+  worker: "j.worker",
   key: "j.key",
   tags: "pg_catalog.array_to_json(j.tags)::text",
   schedule: "j.schedule",
@@ -221,13 +221,11 @@ const LIVE_COLUMNS: Partial<typeof COLUMNS> = {
   output: "NULL",
   dueAt: "j.due_at::float8",
   finishedAt: "NULL::float8",
-  worker: "j.worker",
 };
 const FINISHED_COLUMNS: Partial<typeof COLUMNS> = {
   output: "j.output::text",
   dueAt: "NULL::float8",
   finishedAt: "j.finished_at::float8",
-  worker: "NULL",
 };
 const JOB = columnPositions(COLUMNS);
 

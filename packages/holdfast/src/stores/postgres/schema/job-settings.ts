@@ -24,6 +24,8 @@ ALTER TABLE ${s}.archive
   ADD COLUMN IF NOT EXISTS progress_data json,
   ADD COLUMN IF NOT EXISTS parent uuid,
   ADD COLUMN IF NOT EXISTS settings json,
+  -- The worker that held its last lease.
+  ADD COLUMN IF NOT EXISTS worker text,
   -- When the job is deleted, if not by the retention of its state.
   ADD COLUMN IF NOT EXISTS purge_at bigint;
 ${jobsView(settings)}
@@ -44,7 +46,7 @@ END;`;
     return `DROP VIEW ${s}.jobs;
 ${secondView(settings)}
 ALTER TABLE ${s}.live DROP COLUMN progress_data, DROP COLUMN parent, DROP COLUMN settings;
-ALTER TABLE ${s}.archive DROP COLUMN progress_data, DROP COLUMN parent, DROP COLUMN settings, DROP COLUMN purge_at;`;
+ALTER TABLE ${s}.archive DROP COLUMN progress_data, DROP COLUMN parent, DROP COLUMN settings, DROP COLUMN worker, DROP COLUMN purge_at;`;
   },
 };
 

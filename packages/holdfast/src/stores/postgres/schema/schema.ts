@@ -46,7 +46,7 @@ const LIVE = list(STATE_NAMES.filter((state) => !isFinished(state)));
 /** The names of finished states, as a list in SQL. */
 export const FINISHED: string = list(STATE_NAMES.filter(isFinished));
 
-/** The columns that the tables of live and of finished jobs share. Migration 8 adds the last three. */
+/** The columns that the tables of live and of finished jobs share. Before migration 8, they lack the last four. */
 export const COMMON: readonly string[] = [
   "id",
   "seq",
@@ -83,7 +83,10 @@ export const COMMON: readonly string[] = [
   "progress_data",
   "parent",
   "settings",
+  "worker",
 ];
+/** Those that were shared before migration 8. */
+export const COMMON_BEFORE_8: readonly string[] = COMMON.slice(0, -4);
 
 const common = ({ userType }: SchemaSettings): string => `
   id uuid NOT NULL,

@@ -26,16 +26,20 @@ SELECT j.id, j.user_id, j.type, j.queue, j.state AS status,
 export function jobsView(settings: SchemaSettings): string {
   const timeout = "pg_catalog.json_extract_path_text(j.settings, 'timeoutMs')::bigint AS timeout_ms";
   const added = ["j.progress_data", "j.parent", timeout];
-  return jobsViewOf(settings, added).replace("CREATE VIEW", "CREATE OR REPLACE VIEW");
+  const finished = { ...FINISHED, worker: "j.worker" };
+  return jobsViewOf(settings, { added, finished }).replace("CREATE VIEW", "CREATE OR REPLACE VIEW");
 }
 
 /** The view of migration 7. */
 export function secondView(settings: SchemaSettings): string {
-  return jobsViewOf(settings, []);
+  return jobsViewOf(settings);
 }
 
 /** PostgreSQL can replace a view only if new columns come last. */
-function jobsViewOf({ schema: s }: SchemaSettings, added: readonly string[]): string {
+function jobsViewOf(
+  { schema: s }: SchemaSettings,
+  { added = [], finished = FINISHED }: { added?: readonly string[]; finished?: OwnColumns } = {},
+): string {
   const key = `pg_catalog.split_part(pg_catalog.substr(j.key, pg_catalog.strpos(j.key, ${character(USER_SEPARATOR)}) + 1), ${character(PERIOD_SEPARATOR)}, 1)`;
   const columns = (own: OwnColumns): string => `
 SELECT j.id, j.type, j.queue, j.state, j.priority::integer AS priority, j.user_id,
@@ -46,10 +50,10 @@ SELECT j.id, j.type, j.queue, j.state, j.priority::integer AS priority, j.user_i
   ${time("started_at")} AS started_at, ${own.finishedAt} AS finished_at, ${time("cancel_at")} AS cancel_requested_at,
   ${own.worker} AS worker, ${key} AS key, coalesce(j.tags, '{}') AS tags, j.schedule, ${time("slot")} AS schedule_slot, j.trace,
   ${["j.progress", "j.progress_note", ...added].join(", ")}`;
-  return viewOf(s, columns);
+  return viewOf(s, columns, finished);
 }
 
-/** Columns that only one of the two tables has. */
+/** Columns that only one of the two tables has. The table of finished jobs has the worker since migration 8. */
 interface OwnColumns {
   output: string;
   finishedAt: string;
@@ -69,9 +73,9 @@ const FINISHED: OwnColumns = {
   worker: "NULL::text",
 };
 
-function viewOf(s: string, columns: (own: OwnColumns) => string): string {
+function viewOf(s: string, columns: (own: OwnColumns) => string, finished: OwnColumns = FINISHED): string {
   return `CREATE VIEW ${s}.jobs WITH (security_invoker = true) AS${columns(LIVE)} FROM ${s}.live j
-UNION ALL${columns(FINISHED)} FROM ${s}.archive j;`;
+UNION ALL${columns(finished)} FROM ${s}.archive j;`;
 }
 
 /** A column with milliseconds since 1970, as a timestamp. */

@@ -69,7 +69,8 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
   const resetForRetry = db.prepare(
     `UPDATE holdfast_jobs SET state = 'pending', attempt = 0, losses = 0, releases = 0, run_at = @now, due_at = @now,
        updated_at = @now, finished_at = NULL, cancel_at = NULL, expires_at = NULL, output = NULL,
-       error = NULL, error_code = NULL, error_at = NULL, worker = NULL, purge_at = NULL WHERE seq = @seq`,
+       error = NULL, error_code = NULL, error_at = NULL, worker = NULL, claimed_at = NULL, started_at = NULL, purge_at = NULL
+     WHERE seq = @seq`,
   );
   const makeDue = db.prepare(
     "UPDATE holdfast_jobs SET run_at = @now, due_at = @now, updated_at = @now WHERE seq = @seq",

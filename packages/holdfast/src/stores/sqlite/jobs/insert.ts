@@ -33,7 +33,7 @@ export function insertOperation(
     `UPDATE holdfast_jobs SET type = ?, queue = ?, priority = ?, state = 'pending', user = ?, input = ?, attempt = 0,
        max_attempts = ?, losses = 0, releases = 0, run_at = ?, due_at = ?, expires_at = ?, schedule = ?, slot = ?, trace = ?,
        parent = ?, settings = ?, updated_at = ?, key_scope = ?, tags = ?, error = NULL, error_code = NULL, error_at = NULL,
-       progress = NULL, progress_note = NULL, progress_data = NULL
+       claimed_at = NULL, started_at = NULL, progress = NULL, progress_note = NULL, progress_data = NULL
      WHERE seq = ?`,
   );
 

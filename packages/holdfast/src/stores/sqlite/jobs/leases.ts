@@ -17,6 +17,8 @@ interface LeaseRow {
   type: string;
   cancel_at: number | null;
   settings: string | null;
+  /** Set if an older process retried a finished job. */
+  purge_at: number | null;
 }
 
 export interface LeaseOperations {
@@ -36,7 +38,7 @@ export function leaseOperations(
   changes: Pick<ChangeOperations, "deleteJob">,
 ): LeaseOperations {
   const leaseRow = db.prepare(
-    "SELECT seq, state, fence, queue, type, cancel_at, settings FROM holdfast_jobs WHERE id = ?",
+    "SELECT seq, state, fence, queue, type, cancel_at, settings, purge_at FROM holdfast_jobs WHERE id = ?",
   );
   const markRunning = db.prepare(
     "UPDATE holdfast_jobs SET state = 'running', started_at = ?, updated_at = ? WHERE seq = ?",
@@ -52,12 +54,12 @@ export function leaseOperations(
   const finishIfHeld = db.prepare(
     `UPDATE holdfast_jobs SET state = ?, output = ?, due_at = NULL, finished_at = ?, updated_at = ?, attempt = ?,
        releases = ?, started_at = coalesce(started_at, ?)
-     WHERE seq = ? AND id = ? AND fence = ? AND state = ? AND cancel_at IS NULL`,
+     WHERE seq = ? AND id = ? AND fence = ? AND state = ? AND cancel_at IS NULL AND purge_at IS NULL`,
   );
   const finishIfHeldWithError = db.prepare(
     `UPDATE holdfast_jobs SET state = ?, due_at = NULL, finished_at = ?, updated_at = ?, attempt = ?, releases = ?,
        error = ?, error_code = ?, error_at = ?, started_at = coalesce(started_at, ?)
-     WHERE seq = ? AND id = ? AND fence = ? AND state = ? AND cancel_at IS NULL`,
+     WHERE seq = ? AND id = ? AND fence = ? AND state = ? AND cancel_at IS NULL AND purge_at IS NULL`,
   );
   const makeWaiting = db.prepare(
     `UPDATE holdfast_jobs SET state = ?, due_at = ?, run_at = ?, updated_at = ?, attempt = ?, releases = ?,
@@ -109,8 +111,9 @@ export function leaseOperations(
     const to = row.cancel_at !== null && outcome.to !== "completed" ? "cancelled" : outcome.to;
     if (isFinished(to)) {
       finish.run(to, outcome.output, now, now, outcome.attempt, outcome.releases, outcome.startedAt, row.seq);
-      const { purgeMs } = outcome;
-      if (purgeMs !== null || row.settings !== null) setPurgeTime.run({ now, purgeMs, seq: row.seq });
+      const purgeMs = to === outcome.to ? outcome.purgeMs : null;
+      if (purgeMs !== null || row.settings !== null || row.purge_at !== null)
+        setPurgeTime.run({ now, purgeMs, seq: row.seq });
     } else {
       const dueAt = now + outcome.delayMs;
       makeWaiting.run(to, dueAt, dueAt, now, outcome.attempt, outcome.releases, outcome.startedAt, row.seq);

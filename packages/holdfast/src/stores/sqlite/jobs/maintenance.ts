@@ -64,7 +64,7 @@ export function maintenanceOperations(
   const endJob = db.prepare(
     `UPDATE holdfast_jobs SET state = @to, due_at = @dueAt, run_at = coalesce(@dueAt, run_at), finished_at = @finishedAt,
        purge_at = ${purgeTime("@to", "@finishedAt")}, updated_at = @now, attempt = @attempt, losses = losses + @lost,
-       worker = NULL WHERE seq = @seq`,
+       worker = CASE WHEN @finishedAt IS NOT NULL THEN worker END WHERE seq = @seq`,
   );
   const expired = db.prepare(
     `SELECT ${JOB_ROW_COLUMNS}, attempt FROM holdfast_jobs WHERE expires_at <= ? AND expires_at IS NOT NULL
@@ -75,9 +75,18 @@ export function maintenanceOperations(
      AND purge_at IS NULL ORDER BY finished_at LIMIT ?`,
   );
   const ownTimePassed = db.prepare(
-    `SELECT ${JOB_ROW_COLUMNS} FROM holdfast_jobs WHERE purge_at <= ? ORDER BY purge_at LIMIT ?`,
+    `SELECT ${JOB_ROW_COLUMNS} FROM holdfast_jobs WHERE purge_at <= ? AND due_at IS NULL ORDER BY purge_at LIMIT ?`,
   );
   const total = db.prepare("SELECT coalesce(sum(n), 0) FROM holdfast_counts WHERE state = ?").pluck();
+  const hasOwnTimes = db
+    .prepare("SELECT EXISTS (SELECT 1 FROM holdfast_jobs WHERE purge_at IS NOT NULL AND due_at IS NULL)")
+    .pluck();
+  const countWithout = db
+    .prepare(
+      `SELECT count(*) FROM (SELECT 1 FROM holdfast_jobs INDEXED BY holdfast_jobs_finished
+       WHERE state = ? AND due_at IS NULL AND purge_at IS NULL LIMIT ?)`,
+    )
+    .pluck();
   const acquireDuty = db.prepare(
     `INSERT INTO holdfast_turns (name, at) VALUES (@name, @now) ON CONFLICT DO UPDATE SET at = @now
      WHERE holdfast_turns.at <= @now - @everyMs OR holdfast_turns.at > @now`,
@@ -135,6 +144,15 @@ export function maintenanceOperations(
     setLastClock.run({ now });
   }
 
+  /** How many jobs of a state exceed `keep`, at most `limit`. Jobs with a purge time of their own do not count. */
+  function surplus(state: State, keep: number, limit: number): number {
+    const counted = total.get(state) as number;
+    if (counted <= keep) return 0;
+    // The counters include jobs with a time of their own. If there are any, the others are counted: as many as matter.
+    const without = hasOwnTimes.get() === 1 ? (countWithout.get(state, keep + limit) as number) : counted;
+    return Math.min(limit, Math.max(0, without - keep));
+  }
+
   return {
     reapExpiredLeases(limit, from, now) {
       const reaped: ReapedJob[] = [];
@@ -167,9 +185,7 @@ export function maintenanceOperations(
       }),
 
     purge(request, now) {
-      const past =
-        request.keep === null ? request.limit : Math.max(0, (total.get(request.state) as number) - request.keep);
-      const limit = Math.min(request.limit, past);
+      const limit = request.keep === null ? request.limit : surplus(request.state, request.keep, request.limit);
       if (limit === 0) return 0;
       const before = request.before ?? now + 1;
       const rows = oldestFinished.all(request.state, before, limit) as JobRow[];
