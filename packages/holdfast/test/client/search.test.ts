@@ -1,5 +1,6 @@
 import { InvalidOptionError, job, type Holdfast, type ListOptions, type Store } from "holdfast";
 import { sqlite } from "holdfast/sqlite";
+import { fakeClock } from "holdfast/testing";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { cleanup, errorOf, expectRefusal, open } from "./scene.js";
@@ -248,6 +249,27 @@ describe("count", () => {
     expect(await hf.count({ state: "pending", type: cleanup }, { atMost: 5 })).toEqual({ count: 5, exact: false });
     expect(await hf.count({ state: "dead" })).toEqual({ count: 0, exact: true });
     expect(await hf.count({ key: "none" })).toEqual({ count: 0, exact: true });
+  });
+
+  it("ends after a limited time, whatever its limit", async () => {
+    let spentMs = 0;
+    const fake = fakeClock();
+    const store = sqlite(":memory:");
+    const skip = (store.skip as NonNullable<Store["skip"]>).bind(store);
+    const limits: number[] = [];
+    store.skip = async (filter, page) => {
+      limits.push(page.limit);
+      spentMs += 10;
+      return skip(filter, page);
+    };
+    const { hf } = await open({ store, clock: { ...fake, monotonic: () => fake.monotonic() + spentMs } });
+    await hf.enqueueMany(
+      cleanup,
+      Array.from({ length: 7_000 }, () => undefined),
+      { tags: ["a"] },
+    );
+    expect(await hf.count({ tag: "a" }, { atMost: 1_000_000_000 })).toEqual({ count: 6_000, exact: false });
+    expect(limits).toEqual([2_000, 2_000, 2_000]);
   });
 
   it.each([[0], [1.5], ["all"]])("refuses atMost %j", async (atMost) => {

@@ -3,7 +3,7 @@ import { readListFilter, readListOptions } from "../../engine/client/filter.js";
 import { engineOf } from "../../engine/client/holdfast.js";
 import type { Identity } from "../auth/identity.js";
 import type { Calls, CountResult, JobConditions, JobListResult, JobQuery } from "../contract/api-types.js";
-import { PAGE_SIZE } from "../contract/schemas.js";
+import { MAX_COUNT, PAGE_SIZE } from "../contract/schemas.js";
 import { ApiError } from "../http/api-error.js";
 import { filledPage, skip } from "../http/list-paging.js";
 import { invalidField, visibleInput, type CallContext } from "./call-context.js";
@@ -31,10 +31,12 @@ export async function list(context: CallContext, query: JobQuery): Promise<JobLi
 
 /** `jobs.count`. */
 export async function count(context: CallContext, input: Calls["jobs.count"]["input"]): Promise<CountResult> {
-  const { atMost, ...conditions } = input;
+  const { atMost = MAX_COUNT.default, ...conditions } = input;
+  const { identity } = context;
   const engine = engineOf(context.hf);
-  const filter = readListFilter(ofCaller(context.identity, conditions), engine.clock.now());
-  return countJobs(engine, filter, atMost === undefined ? {} : { atMost }, visibleInput(context));
+  const filter = readListFilter(ofCaller(identity, conditions), engine.clock.now());
+  const most = identity.role === "user" ? MAX_COUNT.user : MAX_COUNT.all;
+  return countJobs(engine, filter, { atMost: Math.min(atMost, most) }, visibleInput(context));
 }
 
 /** Limits the conditions to the jobs that the caller may access. */

@@ -49,7 +49,8 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
     path: "/jobs/count",
     role: "viewer",
     ofUser: true,
-    about: "Count jobs that match the conditions. Stops at `atMost` (default 10,000) and after a limited time.",
+    about:
+      "Count jobs that match the conditions. Stops at `atMost` (default 10,000; no more for the role user) and after a limited time.",
   },
   "jobs.stats": {
     method: "GET",

@@ -22,7 +22,8 @@ interface CallSchemas<Name extends RouteName> {
 export const PAGE_SIZE = { default: 50, max: 200 } as const;
 export const MAX_OFFSET = 10_000;
 export const MAX_IDS = 1_000;
-export const MAX_COUNT = 1_000_000_000;
+/** Where a count stops: by default, at most, and at most for the role user. */
+export const MAX_COUNT = { default: 10_000, all: 1_000_000_000, user: 10_000 } as const;
 export const MAX_NAMES = 50;
 
 const string = (maxLength: number): z.ZodString => z.string().min(1).max(maxLength);
@@ -300,7 +301,7 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
     result: z.object({ jobs: z.array(summary), cursor: z.string().nullable(), examined: z.int() }),
   },
   "jobs.count": {
-    input: z.strictObject({ ...conditions, atMost: count(1, MAX_COUNT).optional() }),
+    input: z.strictObject({ ...conditions, atMost: count(1, MAX_COUNT.all).optional() }),
     result: z.object({ count: z.int(), exact: z.boolean() }),
   },
   "jobs.stats": { input: none, result: stats },
