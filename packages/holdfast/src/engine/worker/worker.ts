@@ -238,7 +238,8 @@ export class JobWorker implements Worker {
   #cancel(id: string): void {
     for (const run of this.#runs) if (run.lease.job.id === id) this.#abort(run, new JobCancelledError(id));
     const ready = this.#claimer.ready().find((lease) => lease.job.id === id);
-    if (ready !== undefined && this.#claimer.drop(ready)) this.#settle(ready, cancelled(ready));
+    if (ready !== undefined && this.#claimer.drop(ready))
+      this.#settle(ready, cancelled(ready, this.#engine.clock.now()));
   }
 
   #start(lease: HeldLease): void {
@@ -354,7 +355,7 @@ export class JobWorker implements Worker {
       return false;
     }
     if (result === "cancel") {
-      this.#finish(run, cancelled(lease));
+      this.#finish(run, cancelled(lease, this.#engine.clock.now()));
       return false;
     }
     publishStart(this.#engine, lease);
@@ -434,7 +435,7 @@ export class JobWorker implements Worker {
 
   #outcomeAfterAbort(run: Run): Outcome | null | Promise<Outcome> {
     if (run.reason instanceof LeaseLostError) return null;
-    if (run.reason instanceof JobCancelledError) return cancelled(run.lease);
+    if (run.reason instanceof JobCancelledError) return cancelled(run.lease, this.#engine.clock.now());
     if (run.reason instanceof WorkerStoppingError) return released(run.lease, this.#engine.clock.now());
     return this.#failed(run, run.reason, false);
   }
