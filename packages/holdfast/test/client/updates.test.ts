@@ -1,4 +1,4 @@
-import { InvalidOptionError, job, JobNotFoundError, JobNotWaitingError } from "holdfast";
+import { InvalidInputError, InvalidOptionError, job, JobNotFoundError, JobNotWaitingError } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { cleanup, double, errorOf, expectRefusal, jobOf, open, START } from "./scene.js";
@@ -144,6 +144,33 @@ describe("update", () => {
     const { id } = await hf.enqueue(text, { n: "one" });
     await expect(hf.update({ state: "pending" }, { input: { n: 2 } })).rejects.toMatchObject({ code: "INVALID_INPUT" });
     expect((await jobOf(hf, id)).input).toEqual({ n: "one" });
+  });
+});
+
+describe("a new input by filter", () => {
+  const text = job({ type: "text", input: z.object({ n: z.string() }), run: () => {} });
+
+  it("changes nothing if the type of a matching job rejects it", async () => {
+    const { hf } = await open({ jobs: [double, text] });
+    await hf.enqueue(text, { n: "one" });
+    for (let n = 0; n < 300; n++) await hf.enqueue(double, { n: 1 });
+    await expectRefusal(hf.update({ state: "pending" }, { input: { n: 2 } }), {
+      is: InvalidInputError,
+      code: "INVALID_INPUT",
+      says: /^input of text: n: /,
+    });
+    expect((await hf.count({ type: "double", input: { equals: { n: 2 } } })).count).toBe(0);
+  });
+
+  it("ignores types that no matching job has", async () => {
+    const { hf } = await open({ jobs: [double, text] });
+    await hf.enqueue(text, { n: "one" }, { tags: ["other"] });
+    await hf.enqueue(double, { n: 1 }, { tags: ["mine"] });
+    expect(await hf.update({ tag: "mine" }, { input: { n: 2 } })).toBe(1);
+    expect(await hf.update({ type: "double" }, { input: { n: 3 } })).toBe(1);
+    expect(await hf.update({ input: { path: "n", equals: 3 } }, { input: { n: 4 } })).toBe(1);
+    await hf.cancel({ tag: "other" });
+    expect(await hf.update({ state: ["pending", "cancelled"] }, { input: { n: 5 } })).toBe(1);
   });
 });
 

@@ -1,7 +1,7 @@
 import { Changes } from "../../engine/client/changes.js";
 import { readFilter, type Filter } from "../../engine/client/filter.js";
 import { engineOf, type Holdfast } from "../../engine/client/holdfast.js";
-import { readUpdate } from "../../engine/client/job-updates.js";
+import { checkInput, readUpdate } from "../../engine/client/job-updates.js";
 import { DEFAULTS } from "../../defaults.js";
 import type { State } from "../../job/state.js";
 import type { Calls, JobChanges, JobConditions, ManyJobs, OperationResult } from "../contract/api-types.js";
@@ -45,7 +45,7 @@ const REMOVE = (changes: Changes): Bulk => ({
   byIds: async (ids) => counted(await changes.remove(ids, {}), "removed"),
   byFilter: async (filter, options) => Number(await changes.remove(filter, {}, options)),
 });
-const update =
+const updateTo =
   (change: JobChanges) =>
   (changes: Changes): Bulk => ({
     byIds: async (ids) => Number(await changes.update({ id: ids }, change, {})),
@@ -94,19 +94,23 @@ export const retryMany: Handler<ManyJobs> = (context, many) => start(context, "r
 export const cancelMany: Handler<ManyJobs> = (context, many) => start(context, "cancel", targetOf(many), CANCEL);
 export const removeMany: Handler<ManyJobs> = (context, many) => start(context, "delete", targetOf(many), REMOVE);
 export const promoteMany: Handler<ManyJobs> = (context, many) =>
-  start(context, "promote", targetOf(many), update({ delay: 0 }));
+  start(context, "promote", targetOf(many), updateTo({ delay: 0 }));
 
 export const updateMany: Handler<Calls["jobs.updateMany"]["input"]> = async (context, { ids, filter, ...given }) => {
   const target = targetOf({ ...(ids !== undefined && { ids }), ...(filter !== undefined && { filter }) });
   const change = withRestoredInput(context.restore, given, {});
-  readUpdate(change, engineOf(context.hf).clock.now());
+  const engine = engineOf(context.hf);
+  const update = readUpdate(change, engine.clock.now());
+  // All ids at once: they are changed in chunks, and a chunk must not fail after others were changed.
+  if ("ids" in target)
+    await checkInput(engine, update, readFilter({ id: target.ids }, engine.clock.now()), visibleInput(context));
   const { queue, priority } = change;
   // One lane per call: which ones the jobs are in is not known yet.
   if (queue !== undefined || priority !== undefined) {
     const [from = DEFAULTS.queue] = "filter" in target ? (target.filter.queue ?? []) : [];
     await context.lanes.admit(queue ?? from, priority ?? DEFAULTS.priority);
   }
-  return start(context, "update", target, update(change));
+  return start(context, "update", target, updateTo(change));
 };
 
 /** How many jobs match, if the stored counts can show it; otherwise null. */

@@ -2,10 +2,12 @@ import { durationMs, instantMs, type Duration } from "../../duration.js";
 import { InvalidOptionError, JobNotFoundError, JobNotWaitingError } from "../../errors.js";
 import { encodeInput, namedType } from "../../job/job.js";
 import { readMaxAttempts } from "../../job/retry.js";
-import { isWaiting } from "../../job/state.js";
+import { isWaiting, STATE_NAMES } from "../../job/state.js";
 import { optionKeys, readPriority, readQueue, readTags, refuseUnknown } from "../../options.js";
 import type { JobUpdate, StoredJob, UpdateResult } from "../../store.js";
 import type { EngineContext } from "../context.js";
+import type { ReadFilter } from "./filter.js";
+import { listJobs, type InputView, type ListedJobs } from "./list-jobs.js";
 
 /** What `hf.update` can change of a waiting job. What is left out stays as it is. */
 export interface UpdateOptions {
@@ -96,18 +98,57 @@ export async function updateJob(
   events.emit("updated", { id });
 }
 
-/** Updates jobs that a filter found. Jobs that the change contradicts are left as they are. Returns the result of each. */
+/**
+ * Checks the new input for every job type that this process knows, before any job that matches the filter is changed. Throws if a
+ * matching job waits whose type rejects it. Returns the types that reject it: no such job waited, so it is not an error.
+ */
+export async function checkInput(
+  engine: EngineContext,
+  { input }: ReadUpdate,
+  filter: ReadFilter,
+  see?: InputView,
+): Promise<ReadonlySet<string>> {
+  const rejections = new Map<string, unknown>();
+  if (input === null) return new Set();
+  const { types, states } = filter.stored;
+  for (const [name, type] of engine.types) {
+    if (types?.includes(name) === false) continue;
+    try {
+      await encodeInput(type, input.value);
+    } catch (error) {
+      rejections.set(name, error);
+    }
+  }
+  const rejecting = new Set(rejections.keys());
+  const waiting = STATE_NAMES.filter((state) => isWaiting(state) && (states?.includes(state) ?? true));
+  if (rejecting.size === 0 || waiting.length === 0) return rejecting;
+  const rejected = { ...filter, stored: { ...filter.stored, types: [...rejecting], states: waiting } };
+  let cursor: string | null = null;
+  do {
+    const page: ListedJobs = await listJobs(engine, rejected, { limit: 1, cursor, payloads: false }, see);
+    const [job] = page.jobs;
+    if (job !== undefined) throw rejections.get(job.type);
+    ({ cursor } = page);
+  } while (cursor !== null);
+  return rejecting;
+}
+
+/**
+ * Updates jobs that a filter found. Jobs that the change contradicts are left as they are, and so are jobs of the types in
+ * `rejecting`, which were enqueued after `checkInput`. Returns the result of each.
+ */
 export async function updateJobs(
   engine: EngineContext,
   jobs: readonly StoredJob[],
   update: ReadUpdate,
   scope: { user?: string | undefined },
+  rejecting: ReadonlySet<string>,
 ): Promise<UpdateResult["status"][]> {
   const { store, events, clock } = engine;
   const inputs = new Map<string, { input: string } | null>();
   const updates: JobUpdate[] = [];
   for (const job of jobs) {
-    if (contradiction(update, job, clock.now()) !== null) continue;
+    if (rejecting.has(job.type) || contradiction(update, job, clock.now()) !== null) continue;
     if (!inputs.has(job.type)) inputs.set(job.type, await encoded(engine, update, job.type));
     updates.push({ id: job.id, ...update.change, ...inputs.get(job.type) });
   }
