@@ -128,6 +128,33 @@ describe.each(STORES)("search on %s", (_name, store) => {
     expect(await errorOf(ada.jobs.count({ user: "bob" }))).toMatchObject({ status: 403 });
   });
 
+  it("accepts 1,000 ids and long values", async () => {
+    const { hf, as, send, token } = await adminScene(store(), {}, REDACT);
+    const [viewer, ada] = [await as("viewer"), await as("user", "ada")];
+    const value = { n: "ü".repeat(4_500) };
+    const long = await hf.enqueueNamed("order", value, { delay: "1h" });
+    const mine = await hf.enqueueNamed("order", value, { delay: "1h", user: "ada" });
+    const missing = (n: number): string => `01a1e0d0-d1c0-79bf-a2c2-${String(n).padStart(12, "0")}`;
+    const id = [long.id, mine.id, ...Array.from({ length: 998 }, (_, n) => missing(n))];
+    expect(await found(viewer, { id })).toEqual([mine.id, long.id]);
+    expect(await found(ada, { id })).toEqual([mine.id]);
+    expect(await found(viewer, { input: { equals: value } })).toEqual([mine.id, long.id]);
+    expect(await viewer.jobs.count({ id })).toEqual({ count: 2, exact: true });
+    expect(await ada.jobs.count({ input: { equals: value } })).toEqual({ count: 1, exact: true });
+    expect(await errorOf(ada.jobs.list({ id, user: "bob" }))).toMatchObject({ status: 403 });
+    // Only the creation of the two tokens.
+    expect((await hf.audit.list({ action: "jobs.search" })).entries).toEqual([]);
+    const cookie = { method: "POST", body: "{}", headers: { "content-type": "application/json" } };
+    const session = await send("/api/admin/session", {
+      ...cookie,
+      body: JSON.stringify({ token: await token("viewer") }),
+    });
+    const headers = { ...cookie.headers, cookie: session.headers.get("set-cookie")?.split(";")[0] ?? "" };
+    expect((await send("/api/admin/jobs/search", { ...cookie, headers })).status).toBe(200);
+    const foreign = { ...headers, origin: "https://evil.example", "sec-fetch-site": "cross-site" };
+    expect((await send("/api/admin/jobs/search", { ...cookie, headers: foreign })).status).toBe(403);
+  });
+
   it("redacts the data of a progress", async () => {
     const paying: JobType = job({
       type: "paying",

@@ -314,12 +314,15 @@ interface ByName {
 interface ByQueue {
   queue: string;
 }
+type CountQuery = JobConditions & { atMost?: number };
 type None = Record<string, never>;
 
 /** The input of each call (path, query and body combined) and its result. */
 export interface Calls {
   "jobs.list": { input: JobQuery; result: JobListResult };
-  "jobs.count": { input: JobConditions & { atMost?: number }; result: CountResult };
+  "jobs.search": { input: JobQuery; result: JobListResult };
+  "jobs.count": { input: CountQuery; result: CountResult };
+  "jobs.searchCount": { input: CountQuery; result: CountResult };
   "jobs.stats": { input: None; result: StatsResult };
   "jobs.get": { input: ById; result: JobDetail };
   "jobs.enqueue": { input: NewJobBody; result: Enqueued };

@@ -288,22 +288,27 @@ const session = z
   .object({ name: z.string(), role, user: z.string().nullable(), expiresAt: time.nullable() })
   .meta({ id: "Session" });
 
+const jobList = {
+  input: z.strictObject({
+    ...conditions,
+    limit,
+    cursor,
+    offset: count(0, MAX_OFFSET).optional(),
+    order: z.enum(["newest", "oldest"]).optional(),
+  }),
+  result: z.object({ jobs: z.array(summary), cursor: z.string().nullable(), examined: z.int() }),
+};
+const jobCount = {
+  input: z.strictObject({ ...conditions, atMost: count(1, MAX_COUNT.all).optional() }),
+  result: z.object({ count: z.int(), exact: z.boolean() }),
+};
+
 /** The schemas of every call. They validate requests, and the OpenAPI document is generated from them. */
 export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
-  "jobs.list": {
-    input: z.strictObject({
-      ...conditions,
-      limit,
-      cursor,
-      offset: count(0, MAX_OFFSET).optional(),
-      order: z.enum(["newest", "oldest"]).optional(),
-    }),
-    result: z.object({ jobs: z.array(summary), cursor: z.string().nullable(), examined: z.int() }),
-  },
-  "jobs.count": {
-    input: z.strictObject({ ...conditions, atMost: count(1, MAX_COUNT.all).optional() }),
-    result: z.object({ count: z.int(), exact: z.boolean() }),
-  },
+  "jobs.list": jobList,
+  "jobs.search": jobList,
+  "jobs.count": jobCount,
+  "jobs.searchCount": jobCount,
   "jobs.stats": { input: none, result: stats },
   "jobs.get": { input: z.strictObject(byId), result: detail },
   "jobs.enqueue": {

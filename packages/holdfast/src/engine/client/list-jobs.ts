@@ -86,7 +86,8 @@ async function search(
 ): Promise<ListedJobs> {
   const { metered } = store.capabilities;
   const mostJobs = metered ? METERED_EXAMINED_JOBS : EXAMINED_JOBS;
-  const startedAt = clock.monotonic();
+  // When the first page has been read: it is small, and after a connect or a checkpoint its few jobs must not be all.
+  let startedAt: number | null = null;
   const found: StoredJob[] = [];
   let { cursor } = page;
   let [examined, bytes, comparedMs] = [0, 0, 0];
@@ -94,6 +95,7 @@ async function search(
   for (;;) {
     const { jobs, cursor: next } = await store.list(filter, { ...page, limit: size, cursor, payloads: true });
     const comparedFrom = clock.monotonic();
+    startedAt ??= comparedFrom;
     const matching: StoredJob[] = [];
     let passed = 0;
     for (const job of jobs) {
@@ -119,7 +121,7 @@ async function search(
       clock.monotonic() - startedAt >= EXAMINED_MS;
     if (end === null || isDone) return { jobs: found, cursor: end, examined };
     cursor = end;
-    size = metered ? METERED_PAGE : nextSize();
+    size = metered ? METERED_PAGE : nextSize(EXAMINED_MS - (clock.monotonic() - startedAt));
     // A store in memory answers at once: other work of this process must not wait for the whole search.
     await new Promise((resolve) => setImmediate(resolve));
   }
@@ -135,8 +137,7 @@ async function search(
   }
 
   /** As many jobs as can probably be read and compared in what is left of the limits. */
-  function nextSize(): number {
-    const leftMs = EXAMINED_MS - (clock.monotonic() - startedAt);
+  function nextSize(leftMs: number): number {
     const leftBytes = Math.min(PAGE_BYTES, EXAMINED_BYTES - bytes);
     const known = Math.max(examined, 1);
     const estimate = Math.min(
