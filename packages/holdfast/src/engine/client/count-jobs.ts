@@ -2,7 +2,7 @@ import { readCount, refuseUnknown, optionKeys } from "../../options.js";
 import type { JobFilter, StoreStats } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import type { ReadFilter } from "./filter.js";
-import { listJobs, withHolder, type InputView } from "./list-jobs.js";
+import { listJobs, METERED_PAGE, withHolder, type InputView } from "./list-jobs.js";
 
 /** What `hf.count` takes besides the filter. */
 export interface CountOptions {
@@ -21,7 +21,6 @@ const AT_MOST = 10_000;
 const COUNTED_MS = 30;
 // Jobs skipped in one store call, so that the time is checked often enough.
 const SKIPPED = 2_000;
-const METERED_PAGE = 200;
 
 /** Counts without reading the jobs, where the store can, and for a limited time. `see`: as in `listJobs`. */
 export async function countJobs(

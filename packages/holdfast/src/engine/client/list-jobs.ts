@@ -26,9 +26,11 @@ const FIRST_PAGE = 5;
 const PAGE_GROWTH = 5;
 const PAGE = 200;
 const PAGE_BYTES = 1_000_000;
-// On a store that charges per request.
-const METERED_EXAMINED_JOBS = 200;
-const METERED_PAGE = 100;
+/**
+ * On a store that charges per request, a search or a count by list reads one page. Such stores return 100 records per request, and
+ * read one more than the page to know whether it is the last.
+ */
+export const METERED_PAGE = 99;
 
 const NOTHING: ListedJobs = { jobs: [], cursor: null, examined: 0 };
 
@@ -85,7 +87,6 @@ async function search(
   matches: InputMatcher["matches"],
 ): Promise<ListedJobs> {
   const { metered } = store.capabilities;
-  const mostJobs = metered ? METERED_EXAMINED_JOBS : EXAMINED_JOBS;
   // When the first page has been read: it is small, and after a connect or a checkpoint its few jobs must not be all.
   let startedAt: number | null = null;
   const found: StoredJob[] = [];
@@ -116,12 +117,13 @@ async function search(
     examined += passed;
     const isDone =
       found.length >= page.limit ||
-      examined >= mostJobs ||
+      metered ||
+      examined >= EXAMINED_JOBS ||
       bytes >= EXAMINED_BYTES ||
       clock.monotonic() - startedAt >= EXAMINED_MS;
     if (end === null || isDone) return { jobs: found, cursor: end, examined };
     cursor = end;
-    size = metered ? METERED_PAGE : nextSize(EXAMINED_MS - (clock.monotonic() - startedAt));
+    size = nextSize(EXAMINED_MS - (clock.monotonic() - startedAt));
     // A store in memory answers at once: other work of this process must not wait for the whole search.
     await new Promise((resolve) => setImmediate(resolve));
   }
@@ -143,7 +145,7 @@ async function search(
     const estimate = Math.min(
       size * PAGE_GROWTH,
       PAGE,
-      mostJobs - examined,
+      EXAMINED_JOBS - examined,
       (leftBytes * known) / Math.max(bytes, 1),
       (leftMs * known) / Math.max(comparedMs, Number.EPSILON),
     );
