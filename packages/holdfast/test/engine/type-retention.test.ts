@@ -2,7 +2,7 @@ import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { errorOf } from "../client/scene.js";
-import { onFile, scene, untilAborted } from "./scene.js";
+import { eventsOf, onFile, scene, untilAborted } from "./scene.js";
 
 describe("retention of a job type", () => {
   const secret = job({
@@ -36,6 +36,16 @@ describe("retention of a job type", () => {
     await clock.advance(1);
     expect((await hf.maintain()).purged).toBe(1);
     expect(await hf.get(id)).toBeNull();
+  });
+
+  it("emits one event for all jobs that it deletes", async () => {
+    const { hf, clock } = await scene({ jobs: [secret] });
+    const purged = eventsOf(hf, "purged");
+    for (let n = 0; n < 2; n++) await hf.enqueue(secret, { card: "bad" });
+    await hf.drain();
+    await clock.advance("1h");
+    await hf.maintain();
+    expect(purged).toEqual([{ state: null, count: 2 }]);
   });
 
   it("is longer than the client's, if the type says so", async () => {
