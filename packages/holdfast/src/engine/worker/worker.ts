@@ -174,7 +174,7 @@ export class JobWorker implements Worker {
     for (const run of this.#runs) this.#abort(run, new WorkerStoppingError());
     await this.#waitForRuns(DEFAULTS.abortWaitMs);
     this.#logIgnored();
-    for (const run of this.#runs) this.#finish(run, this.#outcomeAfterAbort(run));
+    for (const run of this.#runs) this.#finish(run, run.failing ?? this.#outcomeAfterAbort(run));
     while (this.#deferring > 0) await this.#nextChange();
     await settler.idle();
     this.#startTimer?.cancel();
@@ -195,7 +195,7 @@ export class JobWorker implements Worker {
   }
 
   #logLate(): void {
-    const jobs = [...this.#runs].map(({ lease }) => lease.job.id);
+    const jobs = [...this.#runs].filter(({ failing }) => failing === null).map(({ lease }) => lease.job.id);
     if (jobs.length === 0) return;
     const what = jobs.length === 1 ? "1 job is" : `${jobs.length} jobs are`;
     this.#engine.logger.info({ worker: this.id, jobs }, `stopping: time is up, ${what} aborted`);
@@ -318,6 +318,7 @@ export class JobWorker implements Worker {
       else outcome = await this.#outcomeAfterThrow(run, new NotCommittedError(lease.job.id), false);
     } catch (error) {
       const thrown = this.#outcomeAfterThrow(run, error, inHandler);
+      if (thrown instanceof Promise && run.completion === null) run.failing = thrown;
       outcome = thrown instanceof Promise ? await thrown : thrown;
     }
     // If the handler's own transaction committed, the job is completed, whatever the handler did afterwards.
