@@ -147,6 +147,21 @@ describe("update", () => {
   });
 });
 
+describe("promote", () => {
+  it("names the job if it has expired", async () => {
+    const { hf, clock } = await open();
+    const { id } = await hf.enqueue(cleanup, {}, { delay: "1m", expiresAt: START + 120_000 });
+    await clock.advance("3m");
+    await expectRefusal(hf.promote(id), {
+      is: InvalidOptionError,
+      code: "INVALID_OPTION",
+      field: "id",
+      says: /expired at 2026-01-01T00:02:00.000Z/,
+    });
+    expect(await hf.promote({ id })).toBe(0);
+  });
+});
+
 describe("a new input by filter", () => {
   const text = job({ type: "text", input: z.object({ n: z.string() }), run: () => {} });
 
@@ -187,6 +202,22 @@ describe("keys", () => {
     expect(await hf.get({ key: "invoice-7" })).toBeNull();
     expect(await hf.cancel({ key: "invoice-7" })).toBe(0);
     expect((await hf.get(mine.id))?.state).toBe("pending");
+  });
+
+  it.each([[""], [5], [null]])("user %j of a key is refused", async (user) => {
+    const { hf } = await open();
+    const refused = { is: InvalidOptionError, code: "INVALID_OPTION", field: "user" };
+    await expectRefusal(hf.get({ key: "k", user: user as never }), refused);
+    await expectRefusal(hf.freeKey({ key: "k", user: user as never }), refused);
+  });
+
+  it("the view of a user refuses the key of another", async () => {
+    const { hf } = await open();
+    const { id } = await hf.enqueue(cleanup, {}, { unique: "k", user: "ada" });
+    const view = hf.forUser("ada");
+    const refused = { is: InvalidOptionError, code: "INVALID_OPTION", field: "user", says: /limited to "ada"/ };
+    await expectRefusal(view.get({ key: "k", user: "bob" } as { key: string }), refused);
+    expect((await view.get({ key: "k", user: "ada" } as { key: string }))?.id).toBe(id);
   });
 
   it("a key per day is found with its scope", async () => {

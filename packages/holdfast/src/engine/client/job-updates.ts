@@ -43,7 +43,12 @@ export interface ReadUpdate {
   change: Omit<JobUpdate, "id" | "input">;
   /** Set if the input changes. */
   input: { value: unknown } | null;
+  /** A call of `promote`: the caller did not give a due time. */
+  isPromotion: boolean;
 }
+
+/** The update that makes a job due now. */
+export const PROMOTION: ReadUpdate = { change: { due: { runAt: null, delayMs: 0 } }, input: null, isPromotion: true };
 
 export function readUpdate(options: UpdateOptions, now: number): ReadUpdate {
   refuseUnknown(options, UPDATE_KEYS, "update");
@@ -70,7 +75,7 @@ export function readUpdate(options: UpdateOptions, now: number): ReadUpdate {
     ...(maxAttempts !== undefined && { maxAttempts: readMaxAttempts(maxAttempts) }),
     ...(expiresAt !== undefined && { expiresAt: expiresAt === null ? null : readExpiry(expiresAt, now) }),
   };
-  return { change, input: "input" in options ? { value: options.input } : null };
+  return { change, input: "input" in options ? { value: options.input } : null, isPromotion: false };
 }
 
 function readExpiry(given: Date | number | string, now: number): number {
@@ -166,7 +171,7 @@ async function encoded(
 }
 
 /** Why this job cannot be changed like this. */
-function contradiction({ change }: ReadUpdate, job: StoredJob, now: number): InvalidOptionError | null {
+function contradiction({ change, isPromotion }: ReadUpdate, job: StoredJob, now: number): InvalidOptionError | null {
   const { maxAttempts, due } = change;
   if (maxAttempts !== undefined && maxAttempts <= job.attempt) {
     const used = job.attempt === 1 ? "1 attempt" : `${job.attempt} attempts`;
@@ -175,6 +180,11 @@ function contradiction({ change }: ReadUpdate, job: StoredJob, now: number): Inv
   const dueAt = due === undefined ? (job.dueAt ?? now) : (due.runAt ?? now) + due.delayMs;
   const expiresAt = change.expiresAt === undefined ? job.expiresAt : change.expiresAt;
   if (expiresAt === null || expiresAt > dueAt || (due === undefined && change.expiresAt === undefined)) return null;
+  if (isPromotion)
+    return new InvalidOptionError(
+      "id",
+      `names a job that expired at ${new Date(expiresAt).toISOString()}; it cannot run`,
+    );
   const field = change.expiresAt === undefined ? (due?.runAt === null ? "delay" : "runAt") : "expiresAt";
   return new InvalidOptionError(field, "would make the job due after it expires, so it could never run");
 }
