@@ -53,6 +53,22 @@ describe.each(STORES)("search on %s", (_name, store) => {
     expect(await found(await as("user", "bob"), { key: "k" })).toEqual([]);
   });
 
+  it("finds the key of a calendar period by its scope", async () => {
+    const { hf, as } = await adminScene(store());
+    const client = await as("operator");
+    const scope = { calendar: "year", zone: "Europe/Berlin" } as const;
+    const { id } = await hf.enqueue(mail, { to: "ada" }, { unique: { key: "k", scope }, delay: "1h" });
+    expect(await found(client, { key: "k" })).toEqual([]);
+    expect(await found(client, { key: "k", keyScope: scope })).toEqual([id]);
+    expect(await client.jobs.count({ key: "k", keyScope: scope })).toEqual({ count: 1, exact: true });
+    expect(await errorOf(client.jobs.list({ keyScope: scope }))).toMatchObject({
+      status: 400,
+      issues: [{ path: "keyScope" }],
+    });
+    await ended(client, await client.jobs.cancelMany({ filter: { key: "k", keyScope: scope } }));
+    expect((await hf.get(id))?.state).toBe("cancelled");
+  });
+
   it("lists the oldest first, by page and by offset", async () => {
     const { hf, as } = await adminScene(store());
     const client = await as("viewer");

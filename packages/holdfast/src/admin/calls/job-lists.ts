@@ -6,16 +6,16 @@ import type { Calls, CountResult, JobConditions, JobListResult, JobQuery } from 
 import { MAX_COUNT, PAGE_SIZE } from "../contract/schemas.js";
 import { ApiError } from "../http/api-error.js";
 import { filledPage, skip } from "../http/list-paging.js";
-import { invalidField, visibleInput, type CallContext } from "./call-context.js";
+import { filterOf, invalidField, visibleInput, type CallContext } from "./call-context.js";
 import { jobSummary } from "./serializers.js";
 
 /** `jobs.list`. */
 export async function list(context: CallContext, query: JobQuery): Promise<JobListResult> {
   const { hf, identity, redact } = context;
-  const { limit = PAGE_SIZE.default, offset = 0, ...options } = query;
+  const { limit = PAGE_SIZE.default, offset = 0, cursor = null, order = "newest", ...conditions } = query;
   const engine = engineOf(hf);
   const { filter, page } = readListOptions(
-    { ...ofCaller(identity, options), limit, payloads: false },
+    { ...filterOf(ofCaller(identity, conditions)), limit, cursor, order, payloads: false },
     engine.clock.now(),
   );
   if (offset > 0) {
@@ -34,13 +34,13 @@ export async function count(context: CallContext, input: Calls["jobs.count"]["in
   const { atMost = MAX_COUNT.default, ...conditions } = input;
   const { identity } = context;
   const engine = engineOf(context.hf);
-  const filter = readListFilter(ofCaller(identity, conditions), engine.clock.now());
+  const filter = readListFilter(filterOf(ofCaller(identity, conditions)), engine.clock.now());
   const most = identity.role === "user" ? MAX_COUNT.user : MAX_COUNT.all;
   return countJobs(engine, filter, { atMost: Math.min(atMost, most) }, visibleInput(context));
 }
 
 /** Limits the conditions to the jobs that the caller may access. */
-function ofCaller<Conditions extends JobConditions>({ user }: Identity, conditions: Conditions): Conditions {
+function ofCaller({ user }: Identity, conditions: JobConditions): JobConditions {
   if (user === null) return conditions;
   if (conditions.user !== undefined && conditions.user !== user) {
     throw new ApiError(403, "FORBIDDEN", `user: this token can only list jobs of user ${user}`);

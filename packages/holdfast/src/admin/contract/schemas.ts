@@ -49,6 +49,8 @@ const inputCondition = z.strictObject({
   text: string(1_000).optional(),
 });
 
+const calendarScope = z.strictObject({ calendar: z.enum(CALENDAR_UNITS), zone: string(100).optional() });
+
 const none = z.strictObject({});
 const byId = { id: string(100) };
 const byName = { name: string(LIMITS.scheduleLength) };
@@ -65,6 +67,7 @@ const conditions = {
   parent: jobId.optional(),
   priority: priority.optional(),
   key: string(LIMITS.keyLength).optional(),
+  keyScope: calendarScope.optional(),
   input: inputCondition.optional(),
   createdAfter: instant.optional(),
   createdBefore: instant.optional(),
@@ -111,11 +114,7 @@ const unique = z.union([
   z.strictObject({
     key: string(LIMITS.keyLength),
     scope: z
-      .union([
-        z.enum(["waiting", "live", "forever"]),
-        z.strictObject({ period: duration }),
-        z.strictObject({ calendar: z.enum(CALENDAR_UNITS), zone: string(100).optional() }),
-      ])
+      .union([z.enum(["waiting", "live", "forever"]), z.strictObject({ period: duration }), calendarScope])
       .optional(),
     onConflict: z.enum(["keep", "replace", "reject"]).optional(),
   }),
