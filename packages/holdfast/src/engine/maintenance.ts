@@ -182,8 +182,10 @@ export class Maintenance {
     for (;;) {
       const deleted = await this.#engine.store.purgeDue(chunk);
       total += deleted;
-      if (deleted < chunk) return total;
+      if (deleted < chunk) break;
     }
+    if (total > 0) this.#engine.events.emit("purged", { state: null, count: total });
+    return total;
   }
 
   /** Deletes jobs of one finished state that finished longer ago than `olderThan`. Returns how many. */

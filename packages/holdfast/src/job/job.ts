@@ -410,7 +410,7 @@ export interface Job<Input = unknown, Output = unknown> {
   /** The timeout that the enqueue set; 0: none. Null: the job type's. */
   timeoutMs: number | null;
   progress: { fraction: number; note: string | null; data: unknown } | null;
-  /** Attempts that have ended, oldest first (at most 21: the last 20, and the one that ended the job). Empty in lists. */
+  /** Attempts that have ended, oldest first (at most 21: the last 20, and the one that completed the job). Empty in lists. */
   attempts: readonly JobAttempt[];
   /** Lines the handler logged (the last 100). Empty in lists. */
   log: readonly { at: Date; line: string }[];

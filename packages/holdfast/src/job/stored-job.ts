@@ -114,25 +114,25 @@ export interface StoredJob {
   settings: JobSettings | null;
   trace: string | null;
   progress: StoredProgress | null;
-  /** Attempts that failed, expired or were released, oldest first; empty in lists. */
+  /** Attempts that have ended, except the one that completed the job, oldest first; empty in lists. */
   attempts: readonly AttemptRecord[];
   /** Empty in lists. */
   log: readonly { at: number; line: string }[];
 }
 
 /**
- * An attempt in a job's history: it failed, its lease expired, or its worker released the job. The history has no record of an
- * attempt that completed or cancelled the job.
+ * An attempt in a job's history: it failed, its lease expired, its worker released the job, or the job was cancelled while it ran.
+ * A completed attempt has none: the job's own record shows it.
  */
 export interface AttemptRecord {
   attempt: number;
   /** The fencing token of its claim. Missing in records of earlier versions, like `end`. */
   fence?: number;
-  end?: "failed" | "expired" | "released";
+  end?: "failed" | "expired" | "released" | "cancelled";
   worker: string | null;
   claimedAt: number | null;
   startedAt: number | null;
   endedAt: number;
-  /** Null for a released job. Stored and returned unchanged, including fields that the store does not know. */
+  /** Null unless it failed or its lease expired. Stored and returned unchanged, including fields that the store does not know. */
   error: ErrorRecord | null;
 }

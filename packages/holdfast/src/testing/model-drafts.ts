@@ -58,7 +58,7 @@ export function outcomeOf(lease: LeasedJob, draft: OutcomeDraft, now: number): O
     case "give up":
       return failed(known, new NotRetryable("it is no use"), policy) as Outcome;
     case "cancelled":
-      return cancelled(known);
+      return cancelled(known, now);
     case "release":
       return released(known, now, draft.delayMs);
     case "triage":

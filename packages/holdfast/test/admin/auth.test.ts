@@ -12,7 +12,17 @@ const WAYS = ["token", "cookie"] as const;
 const COOKIE = "holdfast_session";
 const FORGED = `${"0".repeat(16)}.1999999999999.${"A".repeat(43)}`;
 /** Repeated here on purpose: a change of permissions in the route list must fail this test. */
-const FOR_USERS = ["jobs.list", "jobs.count", "jobs.get", "jobs.retry", "jobs.cancel", "session.get"];
+const FOR_USERS = [
+  "jobs.list",
+  "jobs.search",
+  "jobs.count",
+  "jobs.searchCount",
+  "jobs.get",
+  "jobs.retry",
+  "jobs.cancel",
+  "session.get",
+];
+const READ_BY_POST = ["jobs.search", "jobs.searchCount", "schedules.preview"];
 const FOR_ALL = ["session.start", "session.end"];
 const FOR_ADMINS = [
   "jobs.remove",
@@ -31,7 +41,7 @@ function expectedOf(caller: TokenRole | "anonymous", name: RouteName): "allowed"
   if (caller === "user") return FOR_USERS.includes(name) ? "allowed" : 403;
   if (FOR_ADMINS.includes(name)) return 403;
   if (caller === "operator") return "allowed";
-  return ROUTES[name].method === "GET" || name === "schedules.preview" ? "allowed" : 403;
+  return ROUTES[name].method === "GET" || READ_BY_POST.includes(name) ? "allowed" : 403;
 }
 
 describe.each(STORES)("authorization on %s", (_name, store) => {

@@ -195,6 +195,18 @@ it("shows changes by another process", async () => {
   await until("the new job", () =>
     received.some(({ event, data }) => event === "job" && data["id"] === id && data["state"] === "pending"),
   );
+  for (const changes of [
+    { tags: ["new"] },
+    { maxAttempts: 9 },
+    { expiresAt: Date.now() + 3_600_000 },
+    { input: { to: "bob" } },
+  ]) {
+    received.length = 0;
+    await other.update(id, changes);
+    await until(`the new ${Object.keys(changes)[0]}`, () =>
+      received.some(({ event, data }) => event === "job" && data["id"] === id),
+    );
+  }
   await other.drain();
   await until("the final state", () =>
     received.some(({ event, data }) => event === "job" && data["id"] === id && data["state"] === "completed"),

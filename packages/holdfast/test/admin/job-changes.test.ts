@@ -29,6 +29,20 @@ describe.each(STORES)("changes of waiting jobs on %s", (_name, store) => {
     expect(await hf.drain()).toBe(1);
   });
 
+  it("change none of many ids if the type of one rejects the input", async () => {
+    const { hf, as } = await adminScene(store());
+    const client = await as("operator");
+    const ids: string[] = [];
+    for (let n = 0; n < 101; n++) ids.push((await hf.enqueue(mail, { to: "ada" }, HOUR)).id);
+    ids.push((await hf.enqueue(never, {}, HOUR)).id);
+    expect(await errorOf(client.jobs.updateMany({ ids, input: { to: "bob" } }))).toMatchObject({
+      status: 400,
+      code: "INVALID_INPUT",
+    });
+    expect((await client.operations.list()).operations).toEqual([]);
+    expect(await hf.count({ input: { path: "to", equals: "bob" } })).toEqual({ count: 0, exact: true });
+  });
+
   it("are refused with a reason and change nothing", async () => {
     const { hf, as, send, token } = await adminScene(store());
     const client = await as("operator");

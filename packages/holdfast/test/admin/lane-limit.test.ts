@@ -47,6 +47,24 @@ describe.each(STORES)("the lane limit on %s", (_name, store) => {
     );
   });
 
+  it("counts all lanes that a bulk update may create", async () => {
+    const { hf, as } = await adminScene(store(), { maxLanes: 12 });
+    const client = await as("operator");
+    const full = { status: 409, code: "TOO_MANY_LANES" };
+    const ids: string[] = [];
+    for (let n = 0; n < 10; n++)
+      ids.push((await hf.enqueue(never, {}, { queue: `q${n}`, delay: "1h", tags: [`t${n % 2}`] })).id);
+    await expect(client.jobs.updateMany({ filter: { state: ["pending"] }, priority: 50 })).rejects.toMatchObject(full);
+    await expect(client.jobs.updateMany({ ids, priority: 50 })).rejects.toMatchObject(full);
+    // One lane per queue that the filter can match, or per id.
+    await client.jobs.updateMany({ filter: { queue: ["q1"] }, priority: 50 });
+    await client.jobs.updateMany({ ids: ids.slice(2, 3), priority: 50 });
+    await expect(client.jobs.updateMany({ filter: { queue: ["q3"] }, priority: 50 })).rejects.toMatchObject(full);
+    // All of them have the same priority, in a queue that exists.
+    const { id } = await client.jobs.updateMany({ filter: { queue: ["q4", "q5"] }, queue: "q6" });
+    await until("the end", async () => (await client.operations.get({ id })).state === "done");
+  });
+
   it("counts lanes of schedules before they fire", async () => {
     const { hf, as } = await adminScene(store(), { maxLanes: 3 });
     const client = await as("operator");

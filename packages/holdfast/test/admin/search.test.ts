@@ -53,6 +53,22 @@ describe.each(STORES)("search on %s", (_name, store) => {
     expect(await found(await as("user", "bob"), { key: "k" })).toEqual([]);
   });
 
+  it("finds the key of a calendar period by its scope", async () => {
+    const { hf, as } = await adminScene(store());
+    const client = await as("operator");
+    const scope = { calendar: "year", zone: "Europe/Berlin" } as const;
+    const { id } = await hf.enqueue(mail, { to: "ada" }, { unique: { key: "k", scope }, delay: "1h" });
+    expect(await found(client, { key: "k" })).toEqual([]);
+    expect(await found(client, { key: "k", keyScope: scope })).toEqual([id]);
+    expect(await client.jobs.count({ key: "k", keyScope: scope })).toEqual({ count: 1, exact: true });
+    expect(await errorOf(client.jobs.list({ keyScope: scope }))).toMatchObject({
+      status: 400,
+      issues: [{ path: "keyScope" }],
+    });
+    await ended(client, await client.jobs.cancelMany({ filter: { key: "k", keyScope: scope } }));
+    expect((await hf.get(id))?.state).toBe("cancelled");
+  });
+
   it("lists the oldest first, by page and by offset", async () => {
     const { hf, as } = await adminScene(store());
     const client = await as("viewer");
@@ -126,6 +142,33 @@ describe.each(STORES)("search on %s", (_name, store) => {
     expect(await client.jobs.count({ input: { path: "order.total", equals: 3 } })).toEqual({ count: 1, exact: true });
     expect(await ada.jobs.count()).toEqual({ count: 1, exact: true });
     expect(await errorOf(ada.jobs.count({ user: "bob" }))).toMatchObject({ status: 403 });
+  });
+
+  it("accepts 1,000 ids and long values", async () => {
+    const { hf, as, send, token } = await adminScene(store(), {}, REDACT);
+    const [viewer, ada] = [await as("viewer"), await as("user", "ada")];
+    const value = { n: "ü".repeat(4_500) };
+    const long = await hf.enqueueNamed("order", value, { delay: "1h" });
+    const mine = await hf.enqueueNamed("order", value, { delay: "1h", user: "ada" });
+    const missing = (n: number): string => `01a1e0d0-d1c0-79bf-a2c2-${String(n).padStart(12, "0")}`;
+    const id = [long.id, mine.id, ...Array.from({ length: 998 }, (_, n) => missing(n))];
+    expect(await found(viewer, { id })).toEqual([mine.id, long.id]);
+    expect(await found(ada, { id })).toEqual([mine.id]);
+    expect(await found(viewer, { input: { equals: value } })).toEqual([mine.id, long.id]);
+    expect(await viewer.jobs.count({ id })).toEqual({ count: 2, exact: true });
+    expect(await ada.jobs.count({ input: { equals: value } })).toEqual({ count: 1, exact: true });
+    expect(await errorOf(ada.jobs.list({ id, user: "bob" }))).toMatchObject({ status: 403 });
+    // Only the creation of the two tokens.
+    expect((await hf.audit.list({ action: "jobs.search" })).entries).toEqual([]);
+    const cookie = { method: "POST", body: "{}", headers: { "content-type": "application/json" } };
+    const session = await send("/api/admin/session", {
+      ...cookie,
+      body: JSON.stringify({ token: await token("viewer") }),
+    });
+    const headers = { ...cookie.headers, cookie: session.headers.get("set-cookie")?.split(";")[0] ?? "" };
+    expect((await send("/api/admin/jobs/search", { ...cookie, headers })).status).toBe(200);
+    const foreign = { ...headers, origin: "https://evil.example", "sec-fetch-site": "cross-site" };
+    expect((await send("/api/admin/jobs/search", { ...cookie, headers: foreign })).status).toBe(403);
   });
 
   it("redacts the data of a progress", async () => {

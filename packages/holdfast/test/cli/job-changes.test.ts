@@ -101,6 +101,12 @@ describe.each(storesOf(server))("holdfast on %s", (_name, address) => {
     expect(await hf.get(unlimited.id)).toMatchObject({ timeoutMs: 0 });
     expect(await run("keys", "free", "k")).toMatchObject({ code: 0, stdout: "k not freed: its job exists\n" });
     expect(await json("keys", "free", "k", "--user", "ada")).toEqual({ key: "k", status: "missing" });
+    const scope = { calendar: "year", zone: "Europe/Berlin" } as const;
+    const yearly = await hf.enqueueNamed("mail", {}, { unique: { key: "y", scope }, delay: "1h" });
+    const flags = ["--key", "y", "--key-scope", "year", "--key-zone", "Europe/Berlin"];
+    expect(await json("jobs", "list", "--key", "y")).toMatchObject({ jobs: [] });
+    expect(await json("jobs", "list", ...flags)).toMatchObject({ jobs: [{ id: yearly.id }] });
+    expect((await run("jobs", "count", "--key-scope", "day")).stderr).toMatch(/--key-scope requires --key/);
     expect(await run("queues", "pause", "--all")).toEqual({ code: 0, stdout: "Paused all queues\n", stderr: "" });
     expect((await run("stats")).stdout).toMatch(/^paused: +all queues$/m);
     expect(await json("stats")).toMatchObject({ paused: true });
@@ -130,8 +136,8 @@ describe.each(storesOf(server))("holdfast on %s", (_name, address) => {
     const { stdout } = await run("jobs", "show", id);
     expect(stdout).toMatch(new RegExp(`^children: +1; to list them, run: holdfast jobs list --parent ${id}$`, "m"));
     expect(stdout).toMatch(/^progress: +40 %, \{"page":12\}$/m);
-    expect(stdout).toMatch(/^Attempt 1 failed .+\nError: not yet/m);
-    expect(stdout).toMatch(/^Attempt 2 completed .+\nafter \d/m);
+    expect(stdout).toMatch(/^Attempt 1 failed .+, fence 1\nError: not yet/m);
+    expect(stdout).toMatch(/^Attempt 2 completed .+, fence 2\nafter \d/m);
     expect((await run("jobs", "show", made?.id ?? "")).stdout).toMatch(new RegExp(`^parent: +${id}$`, "m"));
   });
 

@@ -1,4 +1,6 @@
-import { InvalidOptionError, job } from "holdfast";
+import { InvalidOptionError, job, type Holdfast, type ListOptions, type Store } from "holdfast";
+import { sqlite } from "holdfast/sqlite";
+import { fakeClock } from "holdfast/testing";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { cleanup, errorOf, expectRefusal, open } from "./scene.js";
@@ -119,6 +121,73 @@ describe("a search by input", () => {
   });
 });
 
+/** A store in memory whose calls of `list` are recorded; `before` runs before each. */
+function watched(before: (call: number) => Promise<unknown> = async () => {}): { store: Store; limits: number[] } {
+  const store = sqlite(":memory:");
+  const list = store.list.bind(store);
+  const limits: number[] = [];
+  store.list = async (filter, page) => {
+    limits.push(page.limit);
+    await before(limits.length);
+    return list(filter, page);
+  };
+  return { store, limits };
+}
+
+describe("a search while jobs change", () => {
+  it.each([1, 3, 5])("skips no job that still matches, in pages of %d", async (limit) => {
+    let change = async (): Promise<unknown> => undefined;
+    const { store, limits } = watched(async (call) => call === 2 && change());
+    const { hf } = await open({ store, jobs: [order] });
+    const ids: string[] = [];
+    for (let n = 0; n < 20; n++) ids.push((await hf.enqueue(order, input(n))).id);
+    change = () => hf.cancel(ids.slice(17));
+    const options: ListOptions = { state: "pending", input: { text: "o-1" }, limit };
+    const found: string[] = [];
+    limits.length = 0;
+    for await (const page of pages(hf, options)) found.push(...page.jobs.map((each) => each.id));
+    const left = ids.filter((_, n) => n === 1 || (n >= 10 && n < 17)).toReversed();
+    expect(found.filter((id) => left.includes(id))).toEqual(left);
+    expect(new Set(found).size).toBe(found.length);
+  });
+});
+
+async function* pages(hf: Holdfast, options: ListOptions): AsyncGenerator<Awaited<ReturnType<Holdfast["list"]>>> {
+  let cursor: string | null = null;
+  do {
+    const page: Awaited<ReturnType<Holdfast["list"]>> = await hf.list({ ...options, cursor });
+    yield page;
+    cursor = page.cursor;
+  } while (cursor !== null);
+}
+
+describe("a search among large inputs", () => {
+  const large = job({ type: "large", input: z.string(), run: () => "y".repeat(200_000) });
+
+  it("reads as many jobs as its limit of bytes allows", async () => {
+    const { store, limits } = watched();
+    const { hf } = await open({ store, jobs: [large] });
+    for (let n = 0; n < 60; n++) await hf.enqueue(large, "x".repeat(200_000));
+    await hf.drain();
+    limits.length = 0;
+    const { examined } = await hf.list({ input: { text: "z" } });
+    expect(limits[0]).toBe(5);
+    expect(Math.max(...limits.slice(1))).toBeLessThanOrEqual(2);
+    expect(examined * 400_000).toBeLessThan(9_000_000);
+  });
+
+  it("lets other work of the process run between pages", async () => {
+    const { hf } = await filled(1_000);
+    let turns = 0;
+    let isDone = false;
+    const count = (): void => void (isDone || (turns++, setImmediate(count)));
+    setImmediate(count);
+    await hf.list({ input: { text: "none" } });
+    isDone = true;
+    expect(turns).toBeGreaterThan(5);
+  });
+});
+
 describe("list", () => {
   it("filters by id, priority and parent", async () => {
     const { hf } = await open();
@@ -180,6 +249,27 @@ describe("count", () => {
     expect(await hf.count({ state: "pending", type: cleanup }, { atMost: 5 })).toEqual({ count: 5, exact: false });
     expect(await hf.count({ state: "dead" })).toEqual({ count: 0, exact: true });
     expect(await hf.count({ key: "none" })).toEqual({ count: 0, exact: true });
+  });
+
+  it("ends after a limited time, whatever its limit", async () => {
+    let spentMs = 0;
+    const fake = fakeClock();
+    const store = sqlite(":memory:");
+    const skip = (store.skip as NonNullable<Store["skip"]>).bind(store);
+    const limits: number[] = [];
+    store.skip = async (filter, page) => {
+      limits.push(page.limit);
+      spentMs += 10;
+      return skip(filter, page);
+    };
+    const { hf } = await open({ store, clock: { ...fake, monotonic: () => fake.monotonic() + spentMs } });
+    await hf.enqueueMany(
+      cleanup,
+      Array.from({ length: 7_000 }, () => undefined),
+      { tags: ["a"] },
+    );
+    expect(await hf.count({ tag: "a" }, { atMost: 1_000_000_000 })).toEqual({ count: 6_000, exact: false });
+    expect(limits).toEqual([2_000, 2_000, 2_000]);
   });
 
   it.each([[0], [1.5], ["all"]])("refuses atMost %j", async (atMost) => {

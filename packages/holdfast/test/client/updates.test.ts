@@ -1,4 +1,4 @@
-import { InvalidOptionError, job, JobNotFoundError, JobNotWaitingError } from "holdfast";
+import { InvalidInputError, InvalidOptionError, job, JobNotFoundError, JobNotWaitingError } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { cleanup, double, errorOf, expectRefusal, jobOf, open, START } from "./scene.js";
@@ -147,6 +147,48 @@ describe("update", () => {
   });
 });
 
+describe("promote", () => {
+  it("names the job if it has expired", async () => {
+    const { hf, clock } = await open();
+    const { id } = await hf.enqueue(cleanup, {}, { delay: "1m", expiresAt: START + 120_000 });
+    await clock.advance("3m");
+    await expectRefusal(hf.promote(id), {
+      is: InvalidOptionError,
+      code: "INVALID_OPTION",
+      field: "id",
+      says: /expired at 2026-01-01T00:02:00.000Z/,
+    });
+    expect(await hf.promote({ id })).toBe(0);
+  });
+});
+
+describe("a new input by filter", () => {
+  const text = job({ type: "text", input: z.object({ n: z.string() }), run: () => {} });
+
+  it("changes nothing if the type of a matching job rejects it", async () => {
+    const { hf } = await open({ jobs: [double, text] });
+    await hf.enqueue(text, { n: "one" });
+    for (let n = 0; n < 300; n++) await hf.enqueue(double, { n: 1 });
+    await expectRefusal(hf.update({ state: "pending" }, { input: { n: 2 } }), {
+      is: InvalidInputError,
+      code: "INVALID_INPUT",
+      says: /^input of text: n: /,
+    });
+    expect((await hf.count({ type: "double", input: { equals: { n: 2 } } })).count).toBe(0);
+  });
+
+  it("ignores types that no matching job has", async () => {
+    const { hf } = await open({ jobs: [double, text] });
+    await hf.enqueue(text, { n: "one" }, { tags: ["other"] });
+    await hf.enqueue(double, { n: 1 }, { tags: ["mine"] });
+    expect(await hf.update({ tag: "mine" }, { input: { n: 2 } })).toBe(1);
+    expect(await hf.update({ type: "double" }, { input: { n: 3 } })).toBe(1);
+    expect(await hf.update({ input: { path: "n", equals: 3 } }, { input: { n: 4 } })).toBe(1);
+    await hf.cancel({ tag: "other" });
+    expect(await hf.update({ state: ["pending", "cancelled"] }, { input: { n: 5 } })).toBe(1);
+  });
+});
+
 describe("keys", () => {
   it("get, list and cancel find the job that holds a key", async () => {
     const { hf } = await open();
@@ -160,6 +202,22 @@ describe("keys", () => {
     expect(await hf.get({ key: "invoice-7" })).toBeNull();
     expect(await hf.cancel({ key: "invoice-7" })).toBe(0);
     expect((await hf.get(mine.id))?.state).toBe("pending");
+  });
+
+  it.each([[""], [5], [null]])("user %j of a key is refused", async (user) => {
+    const { hf } = await open();
+    const refused = { is: InvalidOptionError, code: "INVALID_OPTION", field: "user" };
+    await expectRefusal(hf.get({ key: "k", user: user as never }), refused);
+    await expectRefusal(hf.freeKey({ key: "k", user: user as never }), refused);
+  });
+
+  it("the view of a user refuses the key of another", async () => {
+    const { hf } = await open();
+    const { id } = await hf.enqueue(cleanup, {}, { unique: "k", user: "ada" });
+    const view = hf.forUser("ada");
+    const refused = { is: InvalidOptionError, code: "INVALID_OPTION", field: "user", says: /limited to "ada"/ };
+    await expectRefusal(view.get({ key: "k", user: "bob" } as { key: string }), refused);
+    expect((await view.get({ key: "k", user: "ada" } as { key: string }))?.id).toBe(id);
   });
 
   it("a key per day is found with its scope", async () => {

@@ -357,6 +357,34 @@ describe("read units", () => {
   });
 });
 
+describe("requests", () => {
+  it("of a search or a count: at most 10 with 8 shards, by state, user or one type's state", async () => {
+    const { meter, open } = await metered({ shards: 8 });
+    const types = Array.from({ length: 5 }, (_, n) => job({ type: `t${n}`, input: anyInput, run: () => {} }));
+    const hf = await holdfast({ store: open(), jobs: types, logger: false });
+    onTestFinished(() => hf.close());
+    const inputs = Array.from({ length: 30 }, (_, n) => ({ to: `${n}` }));
+    for (const type of types) await hf.enqueueMany(type, inputs, { tags: ["x"], user: "ada" });
+    const input = { text: "none" };
+    await hf.list({ limit: 1 });
+    const sent = async (call: Promise<unknown>): Promise<number> => {
+      await call;
+      const count = [...meter.requests.values()].reduce((sum, each) => sum + each, 0);
+      meter.reset();
+      return count;
+    };
+    meter.reset();
+    expect(await sent(hf.list({ state: "pending", input }))).toBeLessThanOrEqual(10);
+    expect(await sent(hf.list({ type: "t0", state: "completed", input }))).toBeLessThanOrEqual(10);
+    expect(await sent(hf.list({ user: "ada", input }))).toBeLessThanOrEqual(4);
+    expect(await sent(hf.count({ state: "pending", tag: "x" }))).toBeLessThanOrEqual(10);
+    expect(await sent(hf.count({ user: "ada" }))).toBeLessThanOrEqual(4);
+    // Without a state, one per type, shard and kind of list, and two more.
+    expect(await sent(hf.list({ type: "t0", input }))).toBeLessThanOrEqual(26);
+    expect(await sent(hf.list({ input }))).toBeLessThanOrEqual(122);
+  });
+});
+
 describe("polling", () => {
   it("D-08 every 30 s, at most 25 jobs, oldest first", async () => {
     const clock = fakeClock();

@@ -87,6 +87,25 @@ describe("an asynchronous backoff", () => {
     expect(failed.runAt.getTime() - clock.now()).toBe(30_000);
   });
 
+  it("is awaited by a worker that stops without grace, and the error is kept", async () => {
+    const gate = deferred<string>();
+    const asked = deferred();
+    const type = failing(() => (asked.resolve(), gate.promise));
+    const { hf, clock, job: read } = await scene({ jobs: [type] });
+    const { id } = await hf.enqueue(type);
+    const worker = hf.work({ grace: 0 });
+    await clock.settle();
+    await asked.promise;
+    const stopped = worker.stop();
+    await clock.advance("2s");
+    gate.resolve("7m");
+    await stopped;
+    const failed = await read(id);
+    expect(failed).toMatchObject({ state: "failed", attempt: 1, error: { message: "down" } });
+    expect(failed.attempts).toMatchObject([{ end: "failed", error: { message: "down" } }]);
+    expect(failed.runAt.getTime() - clock.now()).toBe(7 * 60_000);
+  });
+
   it("is not asked if the handler says when", async () => {
     let asked = 0;
     const type = job({

@@ -51,3 +51,27 @@ it("a longer poll interval is unchanged", async () => {
   await clock.advance("2m");
   expect(store.count("claim")).toBe(4);
 });
+
+it("a search and a count read one page per call", async () => {
+  const type = job({ type: "mail", run: () => {} });
+  const { store, another } = await scene();
+  const source = metered(store);
+  const hf = await another({ jobs: [type] }, without(source, "skip"));
+  await hf.enqueueMany(
+    type,
+    Array.from({ length: 250 }, () => ({})),
+    { tags: ["x"] },
+  );
+  store.forget();
+  const { examined, cursor } = await hf.list({ input: { text: "none" } });
+  expect([examined, cursor !== null, store.count("list")]).toEqual([99, true, 1]);
+  expect(await hf.count({ tag: "x" })).toEqual({ count: 99, exact: false });
+  expect(store.count("list")).toBe(2);
+});
+
+/** The same store without an optional method. */
+function without(store: Store, name: keyof Store): Store {
+  return new Proxy(store, {
+    get: (target, property) => (property === name ? undefined : (Reflect.get(target, property) as unknown)),
+  });
+}

@@ -2,7 +2,7 @@ import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { errorOf } from "../client/scene.js";
-import { scene, untilAborted } from "./scene.js";
+import { eventsOf, onFile, scene, untilAborted } from "./scene.js";
 
 describe("retention of a job type", () => {
   const secret = job({
@@ -38,6 +38,16 @@ describe("retention of a job type", () => {
     expect(await hf.get(id)).toBeNull();
   });
 
+  it("emits one event for all jobs that it deletes", async () => {
+    const { hf, clock } = await scene({ jobs: [secret] });
+    const purged = eventsOf(hf, "purged");
+    for (let n = 0; n < 2; n++) await hf.enqueue(secret, { card: "bad" });
+    await hf.drain();
+    await clock.advance("1h");
+    await hf.maintain();
+    expect(purged).toEqual([{ state: null, count: 2 }]);
+  });
+
   it("is longer than the client's, if the type says so", async () => {
     const kept = job({ type: "kept", retention: { completed: "100d" }, run: () => {} });
     const { hf, clock } = await scene({ jobs: [kept, plain], retention: { completed: "1d" } });
@@ -61,6 +71,32 @@ describe("retention of a job type", () => {
     const { purged, expired: ended } = await hf.maintain();
     expect([purged, ended]).toEqual([2, 1]);
     expect([await hf.get(cancelled.id), await hf.get(expired.id)]).toEqual([null, null]);
+  });
+
+  it("applies to jobs of a schedule that end without a worker", async () => {
+    const gone = job({ type: "gone", retention: { cancelled: 0 }, run: () => {} });
+    const { hf, clock } = await scene({ jobs: [gone] });
+    await hf.schedule("s", { job: gone, every: "1h", input: {} });
+    const manual = await hf.schedules.runNow("s");
+    await clock.advance("1h");
+    expect(await hf.schedules.fireDue()).toBe(1);
+    const slot = (await hf.list({ state: "pending", order: "oldest" })).jobs.at(-1);
+    await hf.cancel([manual.id, slot?.id ?? ""]);
+    await clock.advance(1);
+    expect((await hf.maintain()).purged).toBe(2);
+    expect([await hf.get(manual.id), await hf.get(slot?.id ?? "")]).toEqual([null, null]);
+  });
+
+  it("applies to the rerun of a job that was stored without it", async () => {
+    const gone = job({ type: "gone", retention: { cancelled: 0 }, run: () => {} });
+    const { hf, file } = await onFile();
+    const old = await hf.enqueueNamed("gone", {}, { delay: "1h", timeout: "5s" });
+    const { hf: other } = await onFile({ jobs: [gone] }, file);
+    const { id } = await other.rerun(old.id);
+    expect((await other.get(id))?.timeoutMs).toBe(5_000);
+    await other.cancel([id, old.id]);
+    expect((await other.maintain()).purged).toBe(1);
+    expect([await other.get(id), (await other.get(old.id))?.state]).toEqual([null, "cancelled"]);
   });
 
   it.each([

@@ -2,11 +2,11 @@ import type { AuditEntryDraft } from "../../engine/client/audit.js";
 import type { Redactor } from "../../redact.js";
 import type { Caller } from "../auth/credentials.js";
 import type { JobConditions, OperationResult } from "../contract/api-types.js";
-import { pathParameters, ROUTE_NAMES, ROUTES, type RouteName } from "../contract/routes.js";
+import { isChange, pathParameters, ROUTE_NAMES, ROUTES, type RouteName } from "../contract/routes.js";
 
 /** Whether a call changes something and is therefore recorded in the audit log. */
 export function isAudited(name: RouteName): boolean {
-  return ROUTES[name].method !== "GET" && name !== "schedules.preview";
+  return isChange(ROUTES[name]);
 }
 
 const OPERATIONS: readonly OperationResult["action"][] = ["retry", "cancel", "delete", "update", "promote", "purge"];
@@ -36,7 +36,7 @@ export function auditEntryFor(
     ...actorOf(caller),
     action: name,
     target: target ?? fields["name"] ?? null,
-    count: operation === null && isChange(result) ? 1 : 0,
+    count: operation === null && hasChanged(result) ? 1 : 0,
     detail: redact({
       ...given,
       ...(operation !== null && { operation: operation.id }),
@@ -46,7 +46,7 @@ export function auditEntryFor(
 }
 
 /** Whether a call changed something: not if the job existed, or if the key was not freed. */
-function isChange({ duplicate, status }: { duplicate?: unknown; status?: unknown }): boolean {
+function hasChanged({ duplicate, status }: { duplicate?: unknown; status?: unknown }): boolean {
   return duplicate !== true && status !== "held" && status !== "missing";
 }
 

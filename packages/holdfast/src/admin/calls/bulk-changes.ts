@@ -1,12 +1,13 @@
 import { Changes } from "../../engine/client/changes.js";
 import { readFilter, type Filter } from "../../engine/client/filter.js";
 import { engineOf, type Holdfast } from "../../engine/client/holdfast.js";
-import { readUpdate } from "../../engine/client/job-updates.js";
-import { DEFAULTS } from "../../defaults.js";
-import type { State } from "../../job/state.js";
+import { checkInput, readUpdate } from "../../engine/client/job-updates.js";
+import type { EngineContext } from "../../engine/context.js";
+import { isWaiting, type State } from "../../job/state.js";
 import type { Calls, JobChanges, JobConditions, ManyJobs, OperationResult } from "../contract/api-types.js";
 import { shownFilter } from "./audit-entry.js";
-import { invalidField, visibleInput, withRestoredInput, type CallContext } from "./call-context.js";
+import { filterOf, invalidField, visibleInput, withRestoredInput, type CallContext } from "./call-context.js";
+import type { Lane } from "./lane-limit.js";
 import type { NewOperation } from "./operations.js";
 
 // The signal is checked after each chunk.
@@ -45,7 +46,7 @@ const REMOVE = (changes: Changes): Bulk => ({
   byIds: async (ids) => counted(await changes.remove(ids, {}), "removed"),
   byFilter: async (filter, options) => Number(await changes.remove(filter, {}, options)),
 });
-const update =
+const updateTo =
   (change: JobChanges) =>
   (changes: Changes): Bulk => ({
     byIds: async (ids) => Number(await changes.update({ id: ids }, change, {})),
@@ -67,13 +68,13 @@ async function start(
   const { hf, identity, operations, redact } = context;
   const { byIds, byFilter } = bulk(new Changes(() => engineOf(hf), visibleInput(context)));
   // Checked now: the caller would not see why a running operation failed.
-  if ("filter" in target) readFilter(target.filter, engineOf(hf).clock.now());
+  if ("filter" in target) readFilter(filterOf(target.filter), engineOf(hf).clock.now());
   return operations.start({
     action,
     actor: identity.name,
     total: "ids" in target ? target.ids.length : await countOf(hf, target.filter),
     async run(options) {
-      if ("filter" in target) return byFilter(target.filter, options);
+      if ("filter" in target) return byFilter(filterOf(target.filter), options);
       let changed = 0;
       for (let from = 0; from < target.ids.length; from += CHUNK) {
         options.signal.throwIfAborted();
@@ -94,20 +95,55 @@ export const retryMany: Handler<ManyJobs> = (context, many) => start(context, "r
 export const cancelMany: Handler<ManyJobs> = (context, many) => start(context, "cancel", targetOf(many), CANCEL);
 export const removeMany: Handler<ManyJobs> = (context, many) => start(context, "delete", targetOf(many), REMOVE);
 export const promoteMany: Handler<ManyJobs> = (context, many) =>
-  start(context, "promote", targetOf(many), update({ delay: 0 }));
+  start(context, "promote", targetOf(many), updateTo({ delay: 0 }));
 
 export const updateMany: Handler<Calls["jobs.updateMany"]["input"]> = async (context, { ids, filter, ...given }) => {
   const target = targetOf({ ...(ids !== undefined && { ids }), ...(filter !== undefined && { filter }) });
   const change = withRestoredInput(context.restore, given, {});
-  readUpdate(change, engineOf(context.hf).clock.now());
+  const engine = engineOf(context.hf);
+  const update = readUpdate(change, engine.clock.now());
+  // All ids at once: they are changed in chunks, and a chunk must not fail after others were changed.
+  if ("ids" in target)
+    await checkInput(engine, update, readFilter({ id: target.ids }, engine.clock.now()), visibleInput(context));
   const { queue, priority } = change;
-  // One lane per call: which ones the jobs are in is not known yet.
-  if (queue !== undefined || priority !== undefined) {
-    const [from = DEFAULTS.queue] = "filter" in target ? (target.filter.queue ?? []) : [];
-    await context.lanes.admit(queue ?? from, priority ?? DEFAULTS.priority);
-  }
-  return start(context, "update", target, update(change));
+  if (queue !== undefined || priority !== undefined)
+    await context.lanes.admitAll(await lanesAfter(engine, target, { queue, priority }));
+  return start(context, "update", target, updateTo(change));
 };
+
+/**
+ * The lanes that waiting jobs may be in after an update. For a filter, those of all queues and priorities that the counters of the store
+ * allow; its other conditions may match fewer.
+ */
+async function lanesAfter(
+  { store }: EngineContext,
+  target: Target,
+  change: { queue: string | undefined; priority: number | undefined },
+): Promise<Lane[]> {
+  const { queue, priority } = change;
+  if (queue !== undefined && priority !== undefined) return [{ queue, priority }];
+  if ("ids" in target) {
+    const page = { limit: target.ids.length, cursor: null, payloads: false };
+    const { jobs } = await store.list({ ids: target.ids }, page);
+    return jobs.map((job) => ({ queue: queue ?? job.queue, priority: priority ?? job.priority }));
+  }
+  const { filter } = target;
+  const { counts } = await store.stats();
+  const from = new Set<string>();
+  for (const count of counts) {
+    const matches =
+      isWaiting(count.state) &&
+      (filter.state?.includes(count.state) ?? true) &&
+      (filter.type?.includes(count.type) ?? true) &&
+      (filter.queue?.includes(count.queue) ?? true);
+    if (matches) from.add(count.queue);
+  }
+  if (priority !== undefined) return [...from].map((name) => ({ queue: name, priority }));
+  const to = queue as string;
+  if (filter.priority !== undefined) return from.size === 0 ? [] : [{ queue: to, priority: filter.priority }];
+  const lanes = (await store.queues()).filter((each) => from.has(each.queue));
+  return lanes.flatMap(({ priorities }) => priorities.map((each) => ({ queue: to, priority: each })));
+}
 
 /** How many jobs match, if the stored counts can show it; otherwise null. */
 async function countOf(hf: Holdfast, filter: JobConditions): Promise<number | null> {

@@ -1,10 +1,11 @@
+import type { Filter } from "../../engine/client/filter.js";
 import type { Holdfast } from "../../engine/client/holdfast.js";
 import type { InputView } from "../../engine/client/list-jobs.js";
 import { withSubject } from "../../errors.js";
 import type { Redactor } from "../../redact.js";
 import type { Restorer } from "../../restore.js";
 import type { Identity } from "../auth/identity.js";
-import type { OperationResult } from "../contract/api-types.js";
+import type { JobConditions, OperationResult } from "../contract/api-types.js";
 import { ApiError } from "../http/api-error.js";
 import type { LaneLimit } from "./lane-limit.js";
 import type { Operations } from "./operations.js";
@@ -20,6 +21,13 @@ export interface CallContext {
   restore: Restorer;
   /** Records the end of a background operation in the audit log. */
   recordEnd: (result: OperationResult, target: unknown) => Promise<void>;
+}
+
+/** The conditions of a call as a filter of the client. */
+export function filterOf({ keyScope, ...others }: JobConditions): Filter {
+  if (keyScope === undefined) return others;
+  if (others.key === undefined) throw invalidField("keyScope", "requires key");
+  return { ...others, key: { key: others.key, scope: keyScope } };
 }
 
 /** A filter by input compares what callers see: otherwise they could find out redacted values by a search. */

@@ -54,7 +54,9 @@ async function invalidState(context: CallContext, id: string, hint: string): Pro
 
 export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   "jobs.list": list,
+  "jobs.search": list,
   "jobs.count": count,
+  "jobs.searchCount": count,
   "jobs.stats": async ({ hf }) => statsResult(...(await Promise.all([hf.stats(), hf.isPaused()]))),
   "jobs.get": async (context, { id }) => {
     const job = jobDetail(await getJob(context, id), context.redact);

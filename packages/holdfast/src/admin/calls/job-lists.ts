@@ -3,19 +3,19 @@ import { readListFilter, readListOptions } from "../../engine/client/filter.js";
 import { engineOf } from "../../engine/client/holdfast.js";
 import type { Identity } from "../auth/identity.js";
 import type { Calls, CountResult, JobConditions, JobListResult, JobQuery } from "../contract/api-types.js";
-import { PAGE_SIZE } from "../contract/schemas.js";
+import { MAX_COUNT, PAGE_SIZE } from "../contract/schemas.js";
 import { ApiError } from "../http/api-error.js";
 import { filledPage, skip } from "../http/list-paging.js";
-import { invalidField, visibleInput, type CallContext } from "./call-context.js";
+import { filterOf, invalidField, visibleInput, type CallContext } from "./call-context.js";
 import { jobSummary } from "./serializers.js";
 
 /** `jobs.list`. */
 export async function list(context: CallContext, query: JobQuery): Promise<JobListResult> {
   const { hf, identity, redact } = context;
-  const { limit = PAGE_SIZE.default, offset = 0, ...options } = query;
+  const { limit = PAGE_SIZE.default, offset = 0, cursor = null, order = "newest", ...conditions } = query;
   const engine = engineOf(hf);
   const { filter, page } = readListOptions(
-    { ...ofCaller(identity, options), limit, payloads: false },
+    { ...filterOf(ofCaller(identity, conditions)), limit, cursor, order, payloads: false },
     engine.clock.now(),
   );
   if (offset > 0) {
@@ -31,14 +31,16 @@ export async function list(context: CallContext, query: JobQuery): Promise<JobLi
 
 /** `jobs.count`. */
 export async function count(context: CallContext, input: Calls["jobs.count"]["input"]): Promise<CountResult> {
-  const { atMost, ...conditions } = input;
+  const { atMost = MAX_COUNT.default, ...conditions } = input;
+  const { identity } = context;
   const engine = engineOf(context.hf);
-  const filter = readListFilter(ofCaller(context.identity, conditions), engine.clock.now());
-  return countJobs(engine, filter, atMost === undefined ? {} : { atMost }, visibleInput(context));
+  const filter = readListFilter(filterOf(ofCaller(identity, conditions)), engine.clock.now());
+  const most = identity.role === "user" ? MAX_COUNT.user : MAX_COUNT.all;
+  return countJobs(engine, filter, { atMost: Math.min(atMost, most) }, visibleInput(context));
 }
 
 /** Limits the conditions to the jobs that the caller may access. */
-function ofCaller<Conditions extends JobConditions>({ user }: Identity, conditions: Conditions): Conditions {
+function ofCaller({ user }: Identity, conditions: JobConditions): JobConditions {
   if (user === null) return conditions;
   if (conditions.user !== undefined && conditions.user !== user) {
     throw new ApiError(403, "FORBIDDEN", `user: this token can only list jobs of user ${user}`);

@@ -17,7 +17,7 @@ interface Lanes {
   queues: Set<string>;
 }
 
-interface Lane {
+export interface Lane {
   queue: string;
   priority: number;
 }
@@ -72,6 +72,18 @@ export class LaneLimit {
     if (!lanes.names.has(lane)) this.#add(lanes, queue, lane);
   }
 
+  /** The same for several lanes, all or none of them. */
+  async admitAll(lanes: readonly Lane[]): Promise<void> {
+    const known = await this.#read();
+    const added = new Map<string, string>();
+    for (const { queue, priority } of lanes) {
+      const lane = nameOf(queue, priority);
+      if (!known.names.has(lane)) added.set(lane, queue);
+    }
+    if (added.size > 0 && known.names.size + added.size > this.#max) throw this.#tooMany();
+    for (const [lane, queue] of added) this.#add(known, queue, lane);
+  }
+
   /** The same for a queue without a priority: a paused queue is stored even if it has no jobs. */
   async admitQueue(queue: string): Promise<void> {
     const lanes = await this.#read();
@@ -79,16 +91,18 @@ export class LaneLimit {
   }
 
   #add({ names, queues }: Lanes, queue: string, name: string): void {
-    if (names.size >= this.#max) {
-      throw new ApiError(
-        409,
-        "TOO_MANY_LANES",
-        `queue: limit of ${this.#max} lanes (queue and priority) reached; use an existing one, or raise maxLanes`,
-      );
-    }
+    if (names.size >= this.#max) throw this.#tooMany();
     names.add(name);
     queues.add(queue);
     this.#admitted.set(name, { queue, at: performance.now() });
+  }
+
+  #tooMany(): ApiError {
+    return new ApiError(
+      409,
+      "TOO_MANY_LANES",
+      `queue: limit of ${this.#max} lanes (queue and priority) reached; use an existing one, or raise maxLanes`,
+    );
   }
 }
 

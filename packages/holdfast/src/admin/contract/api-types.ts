@@ -4,6 +4,7 @@ import type { TokenRole } from "../../access/roles.js";
 import type { InputCondition } from "../../engine/client/filter.js";
 import type { FreeKeyResult } from "../../store.js";
 import type { CalendarUnit } from "../../schedule/calendar.js";
+import type { CalendarScope } from "../../job/enqueue-types.js";
 
 /** ISO 8601 in UTC. */
 type Time = string;
@@ -77,6 +78,8 @@ export interface JobConditions {
   priority?: number;
   /** The job that holds this unique key now. With `user`, the key is that user's. */
   key?: string;
+  /** With `key`: a key per calendar period, such as `{ calendar: "day", zone: "Europe/Berlin" }`. The current period is meant. */
+  keyScope?: CalendarScope;
   /**
    * Jobs whose input matches: a string anywhere in it, or the value at a path. Redacted values are compared as `"[redacted]"`. Each
    * call examines a limited number of jobs, and `cursor` continues.
@@ -314,12 +317,15 @@ interface ByName {
 interface ByQueue {
   queue: string;
 }
+type CountQuery = JobConditions & { atMost?: number };
 type None = Record<string, never>;
 
 /** The input of each call (path, query and body combined) and its result. */
 export interface Calls {
   "jobs.list": { input: JobQuery; result: JobListResult };
-  "jobs.count": { input: JobConditions & { atMost?: number }; result: CountResult };
+  "jobs.search": { input: JobQuery; result: JobListResult };
+  "jobs.count": { input: CountQuery; result: CountResult };
+  "jobs.searchCount": { input: CountQuery; result: CountResult };
   "jobs.stats": { input: None; result: StatsResult };
   "jobs.get": { input: ById; result: JobDetail };
   "jobs.enqueue": { input: NewJobBody; result: Enqueued };

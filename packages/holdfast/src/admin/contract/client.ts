@@ -41,6 +41,9 @@ export class AdminError extends Error {
   }
 }
 
+// Servers and proxies reject longer ones, many at 8 kB; Node counts the headers too, up to 16 kB.
+const MAX_URL_LENGTH = 4_000;
+
 /** The input may be omitted if all its fields are optional. */
 type Arguments<Input> = Record<string, never> extends Input ? [input?: Input] : [input: Input];
 type Call<Name extends RouteName> = (...input: Arguments<Calls[Name]["input"]>) => Promise<Calls[Name]["result"]>;
@@ -100,7 +103,7 @@ function headersOf({ token }: AdminClientOptions): Record<string, string> {
 }
 
 function requestOf(name: RouteName, input: Record<string, unknown>, options: AdminClientOptions): Request {
-  const { method, path } = ROUTES[name];
+  const { method, path, withBody } = ROUTES[name];
   let filledPath: string = path;
   for (const part of pathParameters(path)) {
     filledPath = filledPath.replace(`:${part}`, () => encodePathPart(part, String(input[part])));
@@ -108,7 +111,11 @@ function requestOf(name: RouteName, input: Record<string, unknown>, options: Adm
   }
   const target = urlOf(options, `${BASE}${filledPath}`);
   const headers = headersOf(options);
-  if (hasQuery(ROUTES[name])) return newRequest(withQuery(target, input), { method, headers });
+  if (hasQuery(ROUTES[name])) {
+    const url = withQuery(target, input);
+    if (withBody !== undefined && url.length > MAX_URL_LENGTH) return requestOf(withBody, input, options);
+    return newRequest(url, { method, headers });
+  }
   const isEmpty = Object.values(input).every((value) => value === undefined);
   if (isEmpty) return newRequest(target, { method, headers });
   return newRequest(target, {

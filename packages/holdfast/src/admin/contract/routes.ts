@@ -28,6 +28,10 @@ export interface RouteLine {
   role: Role | null;
   /** The role `user` may call it too, and sees and changes only the jobs of that user. */
   ofUser?: true;
+  /** It changes nothing, although its method is POST. */
+  readOnly?: true;
+  /** The route that takes the same input as a body. The client uses it for a query that is too long for a URL. */
+  withBody?: RouteName;
   /** One sentence for the OpenAPI document and the reference. */
   about: string;
 }
@@ -42,14 +46,33 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
     path: "/jobs",
     role: "viewer",
     ofUser: true,
+    withBody: "jobs.search",
     about: "List jobs that match the conditions, newest first or oldest first, without payloads.",
+  },
+  "jobs.search": {
+    method: "POST",
+    path: "/jobs/search",
+    role: "viewer",
+    ofUser: true,
+    readOnly: true,
+    about: "The same as `jobs.list`, with the conditions in a body: for many ids and long values.",
   },
   "jobs.count": {
     method: "GET",
     path: "/jobs/count",
     role: "viewer",
     ofUser: true,
-    about: "Count jobs that match the conditions. Stops at `atMost` (default 10,000) and after a limited time.",
+    withBody: "jobs.searchCount",
+    about:
+      "Count jobs that match the conditions. Stops at `atMost` (default 10,000; no more for the role user) and after a limited time.",
+  },
+  "jobs.searchCount": {
+    method: "POST",
+    path: "/jobs/count",
+    role: "viewer",
+    ofUser: true,
+    readOnly: true,
+    about: "The same as `jobs.count`, with the conditions in a body.",
   },
   "jobs.stats": {
     method: "GET",
@@ -168,6 +191,7 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
     method: "POST",
     path: "/schedules/preview",
     role: "viewer",
+    readOnly: true,
     about: "Preview the next runs of a timing without creating a schedule.",
   },
   "schedules.get": {
@@ -298,6 +322,11 @@ export const ROUTE_NAMES: readonly RouteName[] = Object.keys(ROUTES) as RouteNam
 /** Whether a route reads its fields from the query. Other routes read a body. */
 export function hasQuery({ method }: Pick<RouteLine, "method">): boolean {
   return method === "GET" || method === "DELETE";
+}
+
+/** Whether a call changes something. */
+export function isChange({ method, readOnly }: Pick<RouteLine, "method" | "readOnly">): boolean {
+  return method !== "GET" && readOnly !== true;
 }
 
 /** The parameters of a path: `id` in `/jobs/:id`. */

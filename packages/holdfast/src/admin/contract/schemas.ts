@@ -22,7 +22,8 @@ interface CallSchemas<Name extends RouteName> {
 export const PAGE_SIZE = { default: 50, max: 200 } as const;
 export const MAX_OFFSET = 10_000;
 export const MAX_IDS = 1_000;
-export const MAX_COUNT = 1_000_000_000;
+/** Where a count stops: by default, at most, and at most for the role user. */
+export const MAX_COUNT = { default: 10_000, all: 1_000_000_000, user: 10_000 } as const;
 export const MAX_NAMES = 50;
 
 const string = (maxLength: number): z.ZodString => z.string().min(1).max(maxLength);
@@ -48,6 +49,8 @@ const inputCondition = z.strictObject({
   text: string(1_000).optional(),
 });
 
+const calendarScope = z.strictObject({ calendar: z.enum(CALENDAR_UNITS), zone: string(100).optional() });
+
 const none = z.strictObject({});
 const byId = { id: string(100) };
 const byName = { name: string(LIMITS.scheduleLength) };
@@ -64,6 +67,7 @@ const conditions = {
   parent: jobId.optional(),
   priority: priority.optional(),
   key: string(LIMITS.keyLength).optional(),
+  keyScope: calendarScope.optional(),
   input: inputCondition.optional(),
   createdAfter: instant.optional(),
   createdBefore: instant.optional(),
@@ -110,11 +114,7 @@ const unique = z.union([
   z.strictObject({
     key: string(LIMITS.keyLength),
     scope: z
-      .union([
-        z.enum(["waiting", "live", "forever"]),
-        z.strictObject({ period: duration }),
-        z.strictObject({ calendar: z.enum(CALENDAR_UNITS), zone: string(100).optional() }),
-      ])
+      .union([z.enum(["waiting", "live", "forever"]), z.strictObject({ period: duration }), calendarScope])
       .optional(),
     onConflict: z.enum(["keep", "replace", "reject"]).optional(),
   }),
@@ -287,22 +287,27 @@ const session = z
   .object({ name: z.string(), role, user: z.string().nullable(), expiresAt: time.nullable() })
   .meta({ id: "Session" });
 
+const jobList = {
+  input: z.strictObject({
+    ...conditions,
+    limit,
+    cursor,
+    offset: count(0, MAX_OFFSET).optional(),
+    order: z.enum(["newest", "oldest"]).optional(),
+  }),
+  result: z.object({ jobs: z.array(summary), cursor: z.string().nullable(), examined: z.int() }),
+};
+const jobCount = {
+  input: z.strictObject({ ...conditions, atMost: count(1, MAX_COUNT.all).optional() }),
+  result: z.object({ count: z.int(), exact: z.boolean() }),
+};
+
 /** The schemas of every call. They validate requests, and the OpenAPI document is generated from them. */
 export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
-  "jobs.list": {
-    input: z.strictObject({
-      ...conditions,
-      limit,
-      cursor,
-      offset: count(0, MAX_OFFSET).optional(),
-      order: z.enum(["newest", "oldest"]).optional(),
-    }),
-    result: z.object({ jobs: z.array(summary), cursor: z.string().nullable(), examined: z.int() }),
-  },
-  "jobs.count": {
-    input: z.strictObject({ ...conditions, atMost: count(1, MAX_COUNT).optional() }),
-    result: z.object({ count: z.int(), exact: z.boolean() }),
-  },
+  "jobs.list": jobList,
+  "jobs.search": jobList,
+  "jobs.count": jobCount,
+  "jobs.searchCount": jobCount,
   "jobs.stats": { input: none, result: stats },
   "jobs.get": { input: z.strictObject(byId), result: detail },
   "jobs.enqueue": {

@@ -204,9 +204,10 @@ function tooManyStreams(message: string): ApiError {
 }
 
 /** Changes if an event for the job should be sent. The due time of a leased job is the end of its lease and changes often. */
-function versionOf({ state, attempt, queue, priority, dueAt, progress }: Job): string {
-  const due = isWaiting(state) ? dueAt : null;
-  return JSON.stringify([state, attempt, queue, priority, due, progress]);
+function versionOf({ state, attempt, queue, priority, dueAt, updatedAt, progress }: Job): string {
+  // An update of a waiting job may change what this list does not show, such as the input.
+  const waiting = isWaiting(state) ? [dueAt, updatedAt] : null;
+  return JSON.stringify([state, attempt, queue, priority, waiting, progress]);
 }
 
 /** Without outputs, which clients read with `jobs.get`, and with the data of a `progress` event redacted. */

@@ -68,7 +68,9 @@ export async function readInput<Name extends RouteName>(
 
 function maxBodyBytes(name: RouteName): number {
   if (ROUTES[name].role === null) return MAX_PUBLIC_BODY_BYTES;
-  return Object.hasOwn(inputSchema(name).properties ?? {}, "input") ? MAX_INPUT_BODY_BYTES : MAX_BODY_BYTES;
+  const { input } = inputSchema(name).properties ?? {};
+  // A search has a condition of this name, which is an object.
+  return input !== undefined && input.type !== "object" ? MAX_INPUT_BODY_BYTES : MAX_BODY_BYTES;
 }
 
 function invalidRequest(issues: { path: string; message: string }[]): ApiError {

@@ -16,6 +16,8 @@ export interface Page {
 
 const FILL_MS = 50;
 const SKIP_MS = 2_000;
+// Jobs skipped in one store call, so that the time is checked often enough.
+const SKIPPED = 5_000;
 // For stores without `skip`, which have to read the skipped jobs.
 const MAX_READ = 1_000;
 
@@ -74,7 +76,7 @@ async function skipSome(
   filter: JobFilter,
   page: Pick<PageRequest, "limit" | "cursor" | "order">,
 ): Promise<Skipped> {
-  if (store.skip !== undefined) return store.skip(filter, page);
+  if (store.skip !== undefined) return store.skip(filter, { ...page, limit: Math.min(page.limit, SKIPPED) });
   const { jobs, cursor } = await store.list(filter, {
     ...page,
     limit: Math.min(page.limit, MAX_READ),

@@ -12,7 +12,15 @@ import type {
 import type { EngineContext } from "../context.js";
 import type { JobEvent } from "../events/events.js";
 import { readFilter, type Filter, type ReadFilter } from "./filter.js";
-import { readUpdate, updateJob, updateJobs, type UpdateOptions } from "./job-updates.js";
+import {
+  checkInput,
+  PROMOTION,
+  readUpdate,
+  updateJob,
+  updateJobs,
+  type ReadUpdate,
+  type UpdateOptions,
+} from "./job-updates.js";
 import { listJobs, type InputView, type ListedJobs } from "./list-jobs.js";
 
 /** Options of a change to all jobs that match a filter. */
@@ -93,11 +101,21 @@ export class Changes {
     scope: Scope,
     bulk?: BulkOptions,
   ): Promise<void | number> {
+    return this.#update(target, readUpdate(options, this.#requireOpen().clock.now()), scope, bulk);
+  }
+
+  /** `hf.promote`. */
+  async promote(target: string | Filter, scope: Scope, bulk?: BulkOptions): Promise<void | number> {
+    return this.#update(target, PROMOTION, scope, bulk);
+  }
+
+  async #update(target: string | Filter, update: ReadUpdate, scope: Scope, bulk?: BulkOptions): Promise<void | number> {
     const engine = this.#requireOpen();
-    const update = readUpdate(options, engine.clock.now());
     if (typeof target === "string") return updateJob(engine, readId(target), update, scope as { user?: string });
+    // Before the first write: a job whose type rejects the input must not fail the call when others have been changed.
+    const rejecting = await checkInput(engine, update, readFilter(target, engine.clock.now()), this.#inputView);
     const apply: Change<UpdateResult["status"]>["apply"] = (_ids, within, jobs) =>
-      updateJobs(engine, jobs, update, within);
+      updateJobs(engine, jobs, update, within, rejecting);
     return this.#changeMatching(target, scope, { counted: ["updated"], apply }, bulk);
   }
 

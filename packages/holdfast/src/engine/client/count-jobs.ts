@@ -2,7 +2,7 @@ import { readCount, refuseUnknown, optionKeys } from "../../options.js";
 import type { JobFilter, StoreStats } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import type { ReadFilter } from "./filter.js";
-import { listJobs, withHolder, type InputView } from "./list-jobs.js";
+import { listJobs, METERED_PAGE, withHolder, type InputView } from "./list-jobs.js";
 
 /** What `hf.count` takes besides the filter. */
 export interface CountOptions {
@@ -19,8 +19,8 @@ export interface JobCount {
 const COUNT_KEYS: ReadonlySet<string> = optionKeys<CountOptions>({ atMost: true });
 const DEFAULT_AT_MOST = 10_000;
 const MAX_COUNT_MS = 30;
-// The only page that is read on a store without `skip`.
-const READ_PAGE = 200;
+// Jobs skipped in one store call, so that the time is checked often enough.
+const MAX_SKIPPED = 2_000;
 
 /**
  * Counts without reading the jobs, where the store can, and for a limited time. A store without `skip` has to read them, so only
@@ -69,8 +69,8 @@ async function countBySkipping({ store, clock }: EngineContext, filter: JobFilte
     const limit = atMost + 1 - count;
     const page =
       store.skip === undefined
-        ? await listedPage(filter, Math.min(limit, READ_PAGE), cursor)
-        : await store.skip(filter, { limit, cursor });
+        ? await listedPage(filter, Math.min(limit, METERED_PAGE), cursor)
+        : await store.skip(filter, { limit: Math.min(limit, MAX_SKIPPED), cursor });
     count += page.passed;
     cursor = page.cursor;
     if (count > atMost) return { count: atMost, exact: false };

@@ -1,8 +1,9 @@
+import { LIMITS } from "../../defaults.js";
 import { InvalidOptionError } from "../../errors.js";
 import type { CalendarScope } from "../../job/enqueue-types.js";
 import type { Job } from "../../job/job.js";
 import { readId } from "../../job/uuid.js";
-import { optionKeys, refuseUnknown, show } from "../../options.js";
+import { optionKeys, readName, refuseUnknown, show } from "../../options.js";
 import type { Scope } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import { readKey } from "../enqueue/unique.js";
@@ -22,6 +23,7 @@ const KEY_KEYS: ReadonlySet<string> = optionKeys<KeyTarget>({ key: true, user: t
 export function keyOf(target: KeyTarget, now: number): string {
   refuseUnknown(target, KEY_KEYS, "a key");
   const { key, user, scope } = target;
+  if (user !== undefined) readName(user, "user", LIMITS.userLength);
   return readKey(scope === undefined ? key : { key, scope }, user, now);
 }
 

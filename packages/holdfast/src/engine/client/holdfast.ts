@@ -234,7 +234,7 @@ export class Holdfast {
   promote(id: string): Promise<void>;
   promote(filter: Filter, options?: BulkOptions): Promise<number>;
   promote(target: string | Filter, options?: BulkOptions): Promise<void | number> {
-    return this.#changes.update(target, { delay: 0 }, {}, options);
+    return this.#changes.promote(target, {}, options);
   }
 
   /**

@@ -2,10 +2,12 @@ import { durationMs, instantMs, type Duration } from "../../duration.js";
 import { InvalidOptionError, JobNotFoundError, JobNotWaitingError } from "../../errors.js";
 import { encodeInput, namedType } from "../../job/job.js";
 import { readMaxAttempts } from "../../job/retry.js";
-import { isWaiting } from "../../job/state.js";
+import { isWaiting, STATE_NAMES } from "../../job/state.js";
 import { optionKeys, readPriority, readQueue, readTags, refuseUnknown } from "../../options.js";
 import type { JobUpdate, StoredJob, UpdateResult } from "../../store.js";
 import type { EngineContext } from "../context.js";
+import type { ReadFilter } from "./filter.js";
+import { listJobs, type InputView, type ListedJobs } from "./list-jobs.js";
 
 /** Changes to a waiting job. Absent fields stay as they are. */
 export interface UpdateOptions {
@@ -41,7 +43,12 @@ export interface ReadUpdate {
   change: Omit<JobUpdate, "id" | "input">;
   /** Set if the input changes. */
   input: { value: unknown } | null;
+  /** A call of `promote`: the caller did not give a due time. */
+  isPromotion: boolean;
 }
+
+/** The update that makes a job due now. */
+export const PROMOTION: ReadUpdate = { change: { due: { runAt: null, delayMs: 0 } }, input: null, isPromotion: true };
 
 export function readUpdate(options: UpdateOptions, now: number): ReadUpdate {
   refuseUnknown(options, UPDATE_KEYS, "update");
@@ -68,7 +75,7 @@ export function readUpdate(options: UpdateOptions, now: number): ReadUpdate {
     ...(maxAttempts !== undefined && { maxAttempts: readMaxAttempts(maxAttempts) }),
     ...(expiresAt !== undefined && { expiresAt: expiresAt === null ? null : readExpiry(expiresAt, now) }),
   };
-  return { change, input: "input" in options ? { value: options.input } : null };
+  return { change, input: "input" in options ? { value: options.input } : null, isPromotion: false };
 }
 
 function readExpiry(given: Date | number | string, now: number): number {
@@ -96,18 +103,57 @@ export async function updateJob(
   events.emit("updated", { id });
 }
 
-/** Updates jobs that a filter found. Skips those that cannot be changed like this, and returns the results of the others. */
+/**
+ * Checks the new input for every job type that this process knows, before any job that matches the filter is changed. Throws if a
+ * matching job waits whose type rejects it. Returns the types that reject it: no such job waited, so it is not an error.
+ */
+export async function checkInput(
+  engine: EngineContext,
+  { input }: ReadUpdate,
+  filter: ReadFilter,
+  see?: InputView,
+): Promise<ReadonlySet<string>> {
+  const rejections = new Map<string, unknown>();
+  if (input === null) return new Set();
+  const { types, states } = filter.stored;
+  for (const [name, type] of engine.types) {
+    if (types?.includes(name) === false) continue;
+    try {
+      await encodeInput(type, input.value);
+    } catch (error) {
+      rejections.set(name, error);
+    }
+  }
+  const rejecting = new Set(rejections.keys());
+  const waiting = STATE_NAMES.filter((state) => isWaiting(state) && (states?.includes(state) ?? true));
+  if (rejecting.size === 0 || waiting.length === 0) return rejecting;
+  const rejected = { ...filter, stored: { ...filter.stored, types: [...rejecting], states: waiting } };
+  let cursor: string | null = null;
+  do {
+    const page: ListedJobs = await listJobs(engine, rejected, { limit: 1, cursor, payloads: false }, see);
+    const [job] = page.jobs;
+    if (job !== undefined) throw rejections.get(job.type);
+    ({ cursor } = page);
+  } while (cursor !== null);
+  return rejecting;
+}
+
+/**
+ * Updates jobs that a filter found. Jobs that the change contradicts are left as they are, and so are jobs of the types in
+ * `rejecting`, which were enqueued after `checkInput`. Returns the result of each.
+ */
 export async function updateJobs(
   engine: EngineContext,
   jobs: readonly StoredJob[],
   update: ReadUpdate,
   scope: { user?: string | undefined },
+  rejecting: ReadonlySet<string>,
 ): Promise<UpdateResult["status"][]> {
   const { store, events, clock } = engine;
   const inputs = new Map<string, { input: string } | null>();
   const updates: JobUpdate[] = [];
   for (const job of jobs) {
-    if (contradiction(update, job, clock.now()) !== null) continue;
+    if (rejecting.has(job.type) || contradiction(update, job, clock.now()) !== null) continue;
     if (!inputs.has(job.type)) inputs.set(job.type, await encoded(engine, update, job.type));
     updates.push({ id: job.id, ...update.change, ...inputs.get(job.type) });
   }
@@ -125,7 +171,7 @@ async function encoded(
 }
 
 /** Why this job cannot be changed like this; null if it can. */
-function contradiction({ change }: ReadUpdate, job: StoredJob, now: number): InvalidOptionError | null {
+function contradiction({ change, isPromotion }: ReadUpdate, job: StoredJob, now: number): InvalidOptionError | null {
   const { maxAttempts, due } = change;
   if (maxAttempts !== undefined && maxAttempts <= job.attempt) {
     const used = job.attempt === 1 ? "1 attempt" : `${job.attempt} attempts`;
@@ -134,6 +180,11 @@ function contradiction({ change }: ReadUpdate, job: StoredJob, now: number): Inv
   const dueAt = due === undefined ? (job.dueAt ?? now) : (due.runAt ?? now) + due.delayMs;
   const expiresAt = change.expiresAt === undefined ? job.expiresAt : change.expiresAt;
   if (expiresAt === null || expiresAt > dueAt || (due === undefined && change.expiresAt === undefined)) return null;
+  if (isPromotion)
+    return new InvalidOptionError(
+      "id",
+      `names a job that expired at ${new Date(expiresAt).toISOString()}; it cannot run`,
+    );
   const field = change.expiresAt === undefined ? (due?.runAt === null ? "delay" : "runAt") : "expiresAt";
   return new InvalidOptionError(field, "would make the job due after it expires, so it could never run");
 }

@@ -84,12 +84,14 @@ function readAttempt(stored: AttemptRecord): JobAttempt {
   };
 }
 
-/** The attempt that completed or cancelled the job, from the job's own record: the stored history does not have it. */
+/** The attempt that completed the job is not in the stored history: the record of the job has it. */
 function lastAttempt(stored: StoredJob): JobAttempt[] {
   const { state, attempt, fence, worker, startedAt, finishedAt } = stored;
   if ((state !== "completed" && state !== "cancelled") || startedAt === null || finishedAt === null) return [];
-  // A job that was cancelled while it waited for a retry: its last attempt is in the history.
-  if (stored.attempts.some((known) => (known.fence ?? fence) === fence && known.attempt === attempt)) return [];
+  // A job that was cancelled while it waited: its last attempt is in the history. Releases and retries change the number of the
+  // attempt, but not the fencing token. Earlier versions stored no token, and no record of an attempt that was cancelled.
+  if (stored.attempts.some((known) => (known.fence === undefined ? known.attempt === attempt : known.fence === fence)))
+    return [];
   return [
     {
       attempt,

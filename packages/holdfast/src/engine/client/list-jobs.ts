@@ -21,10 +21,16 @@ export interface ListedJobs {
 const EXAMINED_JOBS = 2_000;
 const EXAMINED_BYTES = 8_000_000;
 const EXAMINED_MS = 30;
+// The first page is small, because the size of the jobs is not known yet: five of the largest can be read and compared in 30 ms.
+const FIRST_PAGE = 5;
+const PAGE_GROWTH = 5;
 const PAGE = 200;
-// On a store that charges per request.
-const METERED_EXAMINED_JOBS = 200;
-const METERED_PAGE = 100;
+const PAGE_BYTES = 1_000_000;
+/**
+ * On a store that charges per request, a search or a count by list reads one page. Such stores return 100 records per request, and
+ * read one more than the page to know whether it is the last.
+ */
+export const METERED_PAGE = 99;
 
 const NOTHING: ListedJobs = { jobs: [], cursor: null, examined: 0 };
 
@@ -81,33 +87,69 @@ async function search(
   matches: InputMatcher["matches"],
 ): Promise<ListedJobs> {
   const { metered } = store.capabilities;
-  const startedAt = clock.monotonic();
+  // When the first page has been read: it is small, and after a connect or a checkpoint its few jobs must not be all.
+  let startedAt: number | null = null;
   const found: StoredJob[] = [];
   let { cursor } = page;
-  let [examined, bytes] = [0, 0];
+  let [examined, bytes, comparedMs] = [0, 0, 0];
+  let size = metered ? METERED_PAGE : FIRST_PAGE;
   for (;;) {
-    const limit = metered ? METERED_PAGE : PAGE;
-    const { jobs, cursor: next } = await store.list(filter, { ...page, limit, cursor, payloads: true });
-    for (const [at, job] of jobs.entries()) {
-      examined++;
-      bytes += job.input.length;
+    const { jobs, cursor: next } = await store.list(filter, { ...page, limit: size, cursor, payloads: true });
+    const comparedFrom = clock.monotonic();
+    startedAt ??= comparedFrom;
+    const matching: StoredJob[] = [];
+    let passed = 0;
+    for (const job of jobs) {
+      passed++;
+      bytes += job.input.length + (job.output?.length ?? 0);
       if (!matches(parseStored(job.input))) continue;
-      found.push(page.payloads === false ? { ...job, input: "null", output: null } : job);
-      if (found.length === page.limit)
-        return { jobs: found, cursor: await cursorAfter(at + 1, jobs.length, next), examined };
+      matching.push(page.payloads === false ? { ...job, input: "null", output: null } : job);
+      if (found.length + matching.length === page.limit) break;
     }
+    comparedMs += clock.monotonic() - comparedFrom;
+    const end = passed === jobs.length ? next : await cursorAfter(jobs.slice(0, passed));
+    if (end === undefined) {
+      // Pages as small as the rest of the result: no more can match than fit into it, so the search never ends within a page.
+      size = page.limit - found.length;
+      continue;
+    }
+    found.push(...matching);
+    examined += passed;
     const isDone =
-      examined >= (metered ? METERED_EXAMINED_JOBS : EXAMINED_JOBS) ||
+      found.length >= page.limit ||
+      metered ||
+      examined >= EXAMINED_JOBS ||
       bytes >= EXAMINED_BYTES ||
       clock.monotonic() - startedAt >= EXAMINED_MS;
-    if (next === null || isDone) return { jobs: found, cursor: next, examined };
-    cursor = next;
+    if (end === null || isDone) return { jobs: found, cursor: end, examined };
+    cursor = end;
+    size = nextSize(EXAMINED_MS - (clock.monotonic() - startedAt));
+    // A store in memory answers at once: other work of this process must not wait for the whole search.
+    await new Promise((resolve) => setImmediate(resolve));
   }
 
-  /** The cursor after the first `count` jobs of the page that was read last. */
-  async function cursorAfter(count: number, length: number, next: string | null): Promise<string | null> {
-    if (count === length) return next;
-    return (await store.list(filter, { ...page, limit: count, cursor, payloads: false })).cursor;
+  /**
+   * The cursor after the first jobs of the page that was read last. Undefined if the list has changed meanwhile: a cursor after as
+   * many jobs as then would skip some.
+   */
+  async function cursorAfter(first: readonly StoredJob[]): Promise<string | null | undefined> {
+    const again = await store.list(filter, { ...page, limit: first.length, cursor, payloads: false });
+    const isSame = again.jobs.length === first.length && again.jobs.every((job, at) => job.id === first[at]?.id);
+    return isSame ? again.cursor : undefined;
+  }
+
+  /** As many jobs as can probably be read and compared in what is left of the limits. */
+  function nextSize(leftMs: number): number {
+    const leftBytes = Math.min(PAGE_BYTES, EXAMINED_BYTES - bytes);
+    const known = Math.max(examined, 1);
+    const estimate = Math.min(
+      size * PAGE_GROWTH,
+      PAGE,
+      EXAMINED_JOBS - examined,
+      (leftBytes * known) / Math.max(bytes, 1),
+      (leftMs * known) / Math.max(comparedMs, Number.EPSILON),
+    );
+    return Math.max(1, Math.floor(estimate));
   }
 }
 

@@ -4,6 +4,7 @@ import { encodeInput, namedType } from "../../job/job.js";
 import { optionKeys, refuseUnknown } from "../../options.js";
 import type { NewJob } from "../../store.js";
 import type { EngineContext } from "../context.js";
+import { settingsOf } from "../enqueue/new-job.js";
 import { scheduleUnique } from "../enqueue/unique.js";
 
 /** What `hf.rerun` takes. */
@@ -40,7 +41,7 @@ export async function jobForRerun(engine: EngineContext, id: string, options: Re
     expiresAt: null,
     unique: unique?.key === old.key ? unique : null,
     parent: null,
-    settings: old.settings,
+    settings: types.has(type) ? settingsOf(types.get(type), old.settings?.timeoutMs) : old.settings,
     trace: null,
   };
 }

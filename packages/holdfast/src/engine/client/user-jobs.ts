@@ -52,6 +52,7 @@ export class UserJobs {
   async get<Input = unknown, Output = unknown>(
     target: JobId<Output> | Omit<KeyTarget, "user">,
   ): Promise<Job<Input, Output> | null> {
+    this.#refuseOther(target);
     return (await this.#calls.get(target)) as Job<Input, Output> | null;
   }
   async list(options: Omit<ListOptions, "user"> = {}): Promise<JobList> {

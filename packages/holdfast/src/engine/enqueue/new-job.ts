@@ -64,18 +64,20 @@ export function readNewJob(
     unique: options.unique === undefined ? null : readUnique(options.unique, options.user, now),
     schedule: null,
     parent: null,
-    settings: readSettings(defaults, options),
+    settings: settingsOf(defaults, options.timeout === undefined ? undefined : (readTimeout(options.timeout) ?? 0)),
     trace: null,
   };
 }
 
-function readSettings({ retentionMs }: EnqueueDefaults, { timeout }: EnqueueOptions): JobSettings | null {
+/** What a job sets for itself: the retention of its type, and a timeout if it was given one. */
+export function settingsOf(
+  type: Pick<EnqueueDefaults, "retentionMs"> | undefined,
+  timeoutMs?: number,
+): JobSettings | null {
   // A job type of an older copy of this package has no retention.
-  if (timeout === undefined && (retentionMs ?? null) === null) return null;
-  return {
-    ...(timeout !== undefined && { timeoutMs: readTimeout(timeout) ?? 0 }),
-    ...(retentionMs && { keepMs: retentionMs }),
-  };
+  const retentionMs = type?.retentionMs ?? null;
+  if (timeoutMs === undefined && retentionMs === null) return null;
+  return { ...(timeoutMs !== undefined && { timeoutMs }), ...(retentionMs !== null && { keepMs: retentionMs }) };
 }
 
 function readExpiry(defaults: EnqueueDefaults, options: EnqueueOptions, now: number, dueAt: number): number | null {

@@ -47,8 +47,8 @@ export interface Events {
   recovered: JobEvent & { to: State };
   /** A job passed its expiry before it could run; `dead` follows. */
   expired: JobEvent;
-  /** Retention deleted finished jobs. */
-  purged: { state: FinishedState; count: number };
+  /** Retention deleted finished jobs. `state: null`: jobs of any state, of types with a retention of their own. */
+  purged: { state: FinishedState | null; count: number };
   /** The queue `*` stands for all queues. */
   paused: { queue: string };
   resumed: { queue: string };

@@ -3,15 +3,15 @@ import { DEFAULTS, LIMITS } from "../../defaults.js";
 import { InvalidOptionError } from "../../errors.js";
 import { newId, slotId } from "../../job/uuid.js";
 import { NEVER, nextSlot, planDue, type CatchUp, type Timing } from "../../schedule/slots.js";
-import type { FiredSlot, Firing, NewJob, StoredSchedule } from "../../store.js";
+import type { FiredSlot, Firing, JobSettings, NewJob, StoredSchedule } from "../../store.js";
 import { scheduleUnique } from "../enqueue/unique.js";
 import { timingOf } from "./schedule-definition.js";
 
 /**
  * Plans a due schedule: which slots become jobs, which do not and why, and when it runs next. Throws for a schedule that this
- * process cannot read.
+ * process cannot read. `settings`: those of its jobs.
  */
-export function planFiring(schedule: StoredSchedule, at: number): Firing {
+export function planFiring(schedule: StoredSchedule, at: number, settings: JobSettings | null): Firing {
   const { name, version, lastSlot, nextRunAt } = schedule;
   const timing = timingOf(schedule);
   const base = { name, version, newVersion: newId(at), lastSlot, slots: [] };
@@ -34,7 +34,7 @@ export function planFiring(schedule: StoredSchedule, at: number): Firing {
   const maxJobs = Math.min(LIMITS.firedSlots, Math.max(1, Math.floor(LIMITS.batchBytes / schedule.input.length)));
   for (const slot of plan.slots.slice(0, maxJobs)) {
     const reason = at - slot > lateMs ? "late" : null;
-    slots.push({ slot, through: null, job: slotJob(schedule, slot, at), reason });
+    slots.push({ slot, through: null, job: slotJob(schedule, slot, at, settings), reason });
   }
   const last = slots.at(-1);
   const doneThrough = last === undefined ? lastSlot : (last.through ?? last.slot);
@@ -55,8 +55,8 @@ export function nextSlotFrom(timing: Timing, now: number, lastSlot: number | nul
 }
 
 /** A manual run, in addition to the slots; the next slot does not change. */
-export function planRunNow(schedule: StoredSchedule, at: number): Firing {
-  const job: NewJob = { ...slotJob(schedule, at, at), id: newId(at), runAt: null };
+export function planRunNow(schedule: StoredSchedule, at: number, settings: JobSettings | null): Firing {
+  const job: NewJob = { ...slotJob(schedule, at, at, settings), id: newId(at), runAt: null };
   return {
     name: schedule.name,
     version: schedule.version,
@@ -67,7 +67,7 @@ export function planRunNow(schedule: StoredSchedule, at: number): Firing {
   };
 }
 
-function slotJob(schedule: StoredSchedule, slot: number, at: number): NewJob {
+function slotJob(schedule: StoredSchedule, slot: number, at: number, settings: JobSettings | null): NewJob {
   const { name, type, queue, priority, user, input, maxAttempts, tags, jitterMs, overlap, expiresAfterMs } = schedule;
   const runAt = slot + jitterOf(name, slot, jitterMs);
   return {
@@ -87,7 +87,7 @@ function slotJob(schedule: StoredSchedule, slot: number, at: number): NewJob {
     unique: overlap === "skip" ? scheduleUnique(name) : null,
     schedule: { name, slot },
     parent: null,
-    settings: null,
+    settings,
     // No call enqueued it, so its first attempt starts a new trace.
     trace: null,
   };

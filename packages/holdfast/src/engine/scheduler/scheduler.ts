@@ -3,9 +3,10 @@ import { DEFAULTS } from "../../defaults.js";
 import { isOutage, StoreUnavailableError } from "../../errors.js";
 import { OVERLAP } from "../../schedule/slots.js";
 import { messageOf } from "../../job/thrown.js";
-import type { FireResult, Firing, SlotReason, StoredSchedule } from "../../store.js";
+import type { FireResult, Firing, JobSettings, SlotReason, StoredSchedule } from "../../store.js";
 import { batchesOf } from "../batch.js";
 import type { EngineContext } from "../context.js";
+import { settingsOf } from "../enqueue/new-job.js";
 import { BUSY, retryWhileBusy } from "../retry-busy.js";
 import { planFiring } from "./plan-firing.js";
 import { SkippedVersions } from "./skipped-versions.js";
@@ -106,7 +107,7 @@ export class Scheduler {
 
   /** Fires the due slots of one schedule, unless another process is faster. */
   async fireSchedule(schedule: StoredSchedule, at: number): Promise<void> {
-    await this.fireNow(schedule, planFiring(schedule, at));
+    await this.fireNow(schedule, planFiring(schedule, at, this.#settingsOf(schedule)));
   }
 
   /** Fires one schedule and publishes the result. Retries for a while if another transaction holds it. */
@@ -247,13 +248,18 @@ export class Scheduler {
     }
   }
 
+  /** What the jobs of a schedule set for themselves: the retention of their type, if this process knows it. */
+  #settingsOf({ type }: StoredSchedule): JobSettings | null {
+    return settingsOf(this.#engine.types.get(type));
+  }
+
   /** Plans as many as possible in a few milliseconds; the others stay due. */
   #plan(schedules: readonly StoredSchedule[], at: number): Planned[] {
     const planned: Planned[] = [];
     const end = performance.now() + MAX_PLAN_MS;
     for (const schedule of schedules) {
       try {
-        planned.push({ schedule, firing: planFiring(schedule, at) });
+        planned.push({ schedule, firing: planFiring(schedule, at, this.#settingsOf(schedule)) });
       } catch (error) {
         this.#skipUnreadable(schedule, error);
       }

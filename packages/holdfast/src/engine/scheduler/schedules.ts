@@ -8,6 +8,7 @@ import { optionKeys, readCount, readName, refuseUnknown, show } from "../../opti
 import { NEVER, nextSlot, type CatchUp, type Timing } from "../../schedule/slots.js";
 import type { ScheduleFilter, ScheduleRecord, SlotReason, StoredSchedule } from "../../store.js";
 import type { EngineContext } from "../context.js";
+import { settingsOf } from "../enqueue/new-job.js";
 import { nextSlotFrom, planRunNow } from "./plan-firing.js";
 import { parseStored } from "../client/job-view.js";
 import { changedOptions, changesOf, codeOf, differences, packChanges, packCode } from "./schedule-changes.js";
@@ -260,7 +261,7 @@ export class Schedules {
     for (;;) {
       const stored = await engine.store.getSchedule(validName);
       if (stored === null) throw new ScheduleNotFoundError(validName);
-      const firing = planRunNow(stored, engine.clock.now());
+      const firing = planRunNow(stored, engine.clock.now(), settingsOf(engine.types.get(stored.type)));
       const result = await this.#scheduler.fireNow(stored, firing);
       if (result.status !== "fired") continue;
       const { job = null, heldBy = null } = result.slots[0] ?? {};

@@ -111,7 +111,7 @@ export function newLease(engine: EngineContext, held: HeldLease, leaseMs: number
     },
 
     cancel: async () => {
-      await settle(cancelled(held));
+      await settle(cancelled(held, clock.now()));
     },
 
     release: async (options = {}) => {

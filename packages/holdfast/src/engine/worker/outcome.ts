@@ -87,7 +87,7 @@ export function failed(lease: LeasedJob, thrown: unknown, policy: FailurePolicy)
   const described = redactError(policy.redact, describeError(thrown, STORED_ERROR_LIMITS));
   const error = policy.storeStack === false ? { ...described, stack: null } : described;
   const shown = { message: error.message, code: error.code };
-  if (isCancel(thrown)) return { ...cancelled(lease), error: shown };
+  if (isCancel(thrown)) return { ...cancelled(lease, policy.now), error: shown };
   const attempted = { error: shown, attemptRecord: attemptRecord(lease, "failed", error, policy.now) };
   if (isDead) return outcome(lease, "dead", attempted);
   const delay = retryDelay(job.attempt, thrown, policy);
@@ -134,9 +134,10 @@ function attemptRecord(
 }
 
 /** The job was cancelled. An attempt is counted only if its handler had started. */
-export function cancelled(lease: LeasedJob): Outcome {
-  const { attempt, previous } = lease.job;
-  return outcome(lease, "cancelled", { attempt: lease.startedAt === null ? previous.attempt : attempt });
+export function cancelled(lease: LeasedJob, now: number): Outcome {
+  if (lease.startedAt === null) return outcome(lease, "cancelled", { attempt: lease.job.previous.attempt });
+  // The record of the job shows the attempt only until the job is retried.
+  return outcome(lease, "cancelled", { attemptRecord: attemptRecord(lease, "cancelled", null, now) });
 }
 
 /**
@@ -150,6 +151,7 @@ export function released(lease: LeasedJob, now: number, delayMs = 0): Outcome {
   if (job.releases >= LIMITS.freeReleases) {
     if (job.attempt >= job.maxAttempts) {
       return outcome(lease, "dead", {
+        ...attempted,
         error: { message: "Released too often with no attempt left", code: "RELEASED" },
       });
     }

@@ -30,6 +30,8 @@ export class Run implements ContextSource {
   hasEnded = false;
   /** The outcome that `completeIn` wrote inside the handler's own transaction. */
   completion: Outcome | null = null;
+  /** The handler failed, and the backoff function has not returned yet. Whatever happens now, this is the outcome. */
+  failing: Promise<Outcome> | null = null;
   reason: AbortReason | null = null;
   abortedAt = 0;
 
@@ -173,7 +175,7 @@ export class Run implements ContextSource {
   }
 
   abort(reason: AbortReason): void {
-    if (this.reason !== null || this.hasEnded) return;
+    if (this.reason !== null || this.hasEnded || this.failing !== null) return;
     this.reason = reason;
     this.abortedAt = this.#engine.clock.monotonic();
     this.#controller?.abort(reason);
@@ -181,6 +183,8 @@ export class Run implements ContextSource {
 
   /** Monotonic time of the next deadline: timeout or end of the lease; once aborted, when the worker abandons it. */
   get nextDeadline(): number {
+    // The wait for a backoff function has its own limit.
+    if (this.failing !== null) return Number.POSITIVE_INFINITY;
     return this.reason === null ? Math.min(this.timeoutAt, this.lease.deadline) : this.abortedAt + DEFAULTS.abandonMs;
   }
 

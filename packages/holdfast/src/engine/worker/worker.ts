@@ -174,7 +174,7 @@ export class JobWorker implements Worker {
     for (const run of this.#runs) this.#abort(run, new WorkerStoppingError());
     await this.#waitForRuns(DEFAULTS.abortWaitMs);
     this.#logIgnored();
-    for (const run of this.#runs) this.#finish(run, this.#outcomeAfterAbort(run));
+    for (const run of this.#runs) this.#finish(run, run.failing ?? this.#outcomeAfterAbort(run));
     while (this.#undecided > 0) await this.#nextChange();
     await settler.idle();
     this.#startTimer?.cancel();
@@ -195,7 +195,7 @@ export class JobWorker implements Worker {
   }
 
   #logLate(): void {
-    const jobs = [...this.#runs].map(({ lease }) => lease.job.id);
+    const jobs = [...this.#runs].filter(({ failing }) => failing === null).map(({ lease }) => lease.job.id);
     if (jobs.length === 0) return;
     const what = jobs.length === 1 ? "1 job is" : `${jobs.length} jobs are`;
     this.#engine.logger.info({ worker: this.id, jobs }, `stopping: time is up, ${what} aborted`);
@@ -238,7 +238,8 @@ export class JobWorker implements Worker {
   #cancel(id: string): void {
     for (const run of this.#runs) if (run.lease.job.id === id) this.#abort(run, new JobCancelledError(id));
     const ready = this.#claimer.ready().find((lease) => lease.job.id === id);
-    if (ready !== undefined && this.#claimer.drop(ready)) this.#settle(ready, cancelled(ready));
+    if (ready !== undefined && this.#claimer.drop(ready))
+      this.#settle(ready, cancelled(ready, this.#engine.clock.now()));
   }
 
   #start(lease: HeldLease): void {
@@ -317,6 +318,7 @@ export class JobWorker implements Worker {
       else outcome = await this.#outcomeAfterThrow(run, new NotCommittedError(lease.job.id), false);
     } catch (error) {
       const thrown = this.#outcomeAfterThrow(run, error, inHandler);
+      if (thrown instanceof Promise && run.completion === null) run.failing = thrown;
       outcome = thrown instanceof Promise ? await thrown : thrown;
     }
     // If the handler's own transaction committed, the job is completed, whatever the handler did afterwards.
@@ -354,7 +356,7 @@ export class JobWorker implements Worker {
       return false;
     }
     if (result === "cancel") {
-      this.#finish(run, cancelled(lease));
+      this.#finish(run, cancelled(lease, this.#engine.clock.now()));
       return false;
     }
     publishStart(this.#engine, lease);
@@ -434,7 +436,7 @@ export class JobWorker implements Worker {
 
   #outcomeAfterAbort(run: Run): Outcome | null | Promise<Outcome> {
     if (run.reason instanceof LeaseLostError) return null;
-    if (run.reason instanceof JobCancelledError) return cancelled(run.lease);
+    if (run.reason instanceof JobCancelledError) return cancelled(run.lease, this.#engine.clock.now());
     if (run.reason instanceof WorkerStoppingError) return released(run.lease, this.#engine.clock.now());
     return this.#failed(run, run.reason, false);
   }

@@ -1,5 +1,6 @@
 import { LIMITS } from "../../../defaults.js";
 import type { JobConditions } from "../../../admin/contract/api-types.js";
+import { CALENDAR_UNITS, type CalendarUnit } from "../../../schedule/calendar.js";
 import { STATE_NAMES, type State } from "../../../job/state.js";
 import { UsageError } from "../../errors.js";
 import { readTime } from "../../parse/instant.js";
@@ -27,10 +28,25 @@ type FilterFlags = {
     readonly max: number;
     readonly description: string;
   };
+  readonly "key-scope": {
+    readonly kind: "choice";
+    readonly choices: readonly CalendarUnit[];
+    readonly description: string;
+  };
 } & Readonly<Record<"type" | "queue", TextsFlag>> &
   Readonly<
     Record<
-      "user" | "tag" | "key" | "schedule" | "parent" | "input-path" | "equals" | "input-text" | "after" | "before",
+      | "user"
+      | "tag"
+      | "key"
+      | "key-zone"
+      | "schedule"
+      | "parent"
+      | "input-path"
+      | "equals"
+      | "input-text"
+      | "after"
+      | "before",
       TextFlag
     >
   >;
@@ -49,6 +65,12 @@ export const FILTER: FilterFlags = {
   user: { kind: "text", description: "Only jobs of this user." },
   tag: { kind: "text", description: "Only jobs with this tag." },
   key: { kind: "text", description: "Only the job that holds this unique key. Add --user for the key of a user." },
+  "key-scope": {
+    kind: "choice",
+    choices: CALENDAR_UNITS,
+    description: "The key of --key is per hour, day, …: look for the current one.",
+  },
+  "key-zone": { kind: "text", placeholder: "zone", description: "The time zone of --key-scope. Default: UTC." },
   schedule: { kind: "text", description: "Only jobs of this schedule." },
   parent: { kind: "text", placeholder: "id", description: "Only jobs that the handler of this job enqueued." },
   "input-path": {
@@ -90,6 +112,8 @@ export interface GivenFilter {
   readonly user: string | undefined;
   readonly tag: string | undefined;
   readonly key: string | undefined;
+  readonly "key-scope": string | undefined;
+  readonly "key-zone": string | undefined;
   readonly schedule: string | undefined;
   readonly parent: string | undefined;
   readonly "input-path": string | undefined;
@@ -112,12 +136,22 @@ export function conditionsOf(given: GivenFilter): JobConditions {
     ...(user !== undefined && { user }),
     ...(tag !== undefined && { tag }),
     ...(key !== undefined && { key }),
+    ...keyScopeOf(given),
     ...(schedule !== undefined && { schedule }),
     ...(parent !== undefined && { parent }),
     ...(input !== undefined && { input }),
     ...(after !== undefined && { createdAfter: readTime(after, "past") }),
     ...(before !== undefined && { createdBefore: readTime(before, "past") }),
   };
+}
+
+function keyScopeOf({ key, "key-scope": scope, "key-zone": zone }: GivenFilter): Pick<JobConditions, "keyScope"> {
+  if (scope === undefined) {
+    if (zone !== undefined) throw new UsageError("--key-zone requires --key-scope");
+    return {};
+  }
+  if (key === undefined) throw new UsageError("--key-scope requires --key");
+  return { keyScope: { calendar: scope as CalendarUnit, ...(zone !== undefined && { zone }) } };
 }
 
 function inputOf({ "input-path": path, equals, "input-text": text }: GivenFilter): JobConditions["input"] {

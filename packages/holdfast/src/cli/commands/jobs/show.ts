@@ -66,11 +66,14 @@ function showJob(writer: TextWriter, job: JobDetail, children: string | null): v
   };
   part("Input", JSON.stringify(job.input, null, 2) ?? "");
   if (job.state === "completed") part("Output", JSON.stringify(job.output, null, 2) ?? "");
-  for (const { attempt, end, endedAt, startedAt, worker, error } of job.attempts) {
+  for (const { attempt, fence, end, endedAt, startedAt, worker, error } of job.attempts) {
     const tookMs = startedAt === null ? null : Date.parse(endedAt) - Date.parse(startedAt);
     const where = [tookMs === null ? null : `after ${lengthOf(tookMs)}`, worker === null ? null : `worker ${worker}`];
     const lines = error === null ? [where.filter((text) => text !== null).join(", ")] : errorLines(error);
-    part(`Attempt ${attempt} ${ENDS[end]} ${clockOf(endedAt)}`, lines.join("\n"));
+    part(
+      `Attempt ${attempt} ${ENDS[end]} ${clockOf(endedAt)}${fence === null ? "" : `, fence ${fence}`}`,
+      lines.join("\n"),
+    );
   }
   if (job.log.length > 0) part("Log", job.log.map(({ at, line }) => `${clockOf(at)}  ${line}`).join("\n"));
 }
