@@ -24,7 +24,7 @@ const MAX_SKIPPED = 2_000;
 
 /**
  * Counts without reading the jobs, where the store can, and for a limited time. A store without `skip` has to read them, so only
- * the first 200 are counted. `inputView`: as in `listJobs`.
+ * one page is counted. `inputView`: as in `listJobs`.
  */
 export async function countJobs(
   engine: EngineContext,

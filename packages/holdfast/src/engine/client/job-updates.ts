@@ -111,7 +111,7 @@ export async function checkInput(
   engine: EngineContext,
   { input }: ReadUpdate,
   filter: ReadFilter,
-  see?: InputView,
+  inputView?: InputView,
 ): Promise<ReadonlySet<string>> {
   const rejections = new Map<string, unknown>();
   if (input === null) return new Set();
@@ -130,7 +130,7 @@ export async function checkInput(
   const rejected = { ...filter, stored: { ...filter.stored, types: [...rejecting], states: waiting } };
   let cursor: string | null = null;
   do {
-    const page: ListedJobs = await listJobs(engine, rejected, { limit: 1, cursor, payloads: false }, see);
+    const page: ListedJobs = await listJobs(engine, rejected, { limit: 1, cursor, payloads: false }, inputView);
     const [job] = page.jobs;
     if (job !== undefined) throw rejections.get(job.type);
     ({ cursor } = page);
