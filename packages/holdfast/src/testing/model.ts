@@ -1,3 +1,4 @@
+import { STALE_FINGERPRINT } from "../job/fingerprint.js";
 import {
   attemptsUsed,
   countClaim,
@@ -130,7 +131,7 @@ export class StoreModel {
     const { attempt, fence, worker, claimedAt, startedAt } = job;
     const error = { ...STALE_ERROR, stack: null };
     job.attempts.push({ attempt, fence, end: "expired", worker, claimedAt, startedAt, endedAt: now, error });
-    job.error = { ...STALE_ERROR, at: now };
+    job.error = { ...STALE_ERROR, at: now, fingerprint: STALE_FINGERPRINT };
   }
 
   #leasedBy(ref: LeaseRef): ModelJob | undefined {
@@ -166,7 +167,7 @@ export class StoreModel {
     job.attempt = outcome.attempt;
     job.releases = outcome.releases;
     job.startedAt ??= outcome.startedAt;
-    if (outcome.error !== null) job.error = { ...outcome.error, at: now };
+    if (outcome.error !== null) job.error = { fingerprint: null, ...outcome.error, at: now };
     if (outcome.attemptRecord !== null) job.attempts.push(outcome.attemptRecord);
     const to = cancelled ? "cancelled" : outcome.to;
     if (isFinished(to)) {
@@ -277,7 +278,7 @@ export class StoreModel {
 
   expire(id: string, now: number): ReapedJob {
     const job = this.#existing(id);
-    job.error = { ...EXPIRED_ERROR, at: now };
+    job.error = { ...EXPIRED_ERROR, at: now, fingerprint: null };
     this.#finish(job, "dead", now);
     return reapedJob(job);
   }

@@ -41,7 +41,16 @@ export function readStats(stored: StoreStats): Stats {
 export function withFinished(known: readonly QueueRecord[], counts: StoreStats["counts"]): QueueRecord[] {
   const others = new Set(counts.map(({ queue }) => queue));
   for (const { queue } of known) others.delete(queue);
-  const all = [...known, ...[...others].map((queue): QueueRecord => ({ queue, paused: false, priorities: [] }))];
+  const all = [
+    ...known,
+    ...[...others].map((queue): QueueRecord => ({
+      queue,
+      paused: false,
+      pausedAt: null,
+      pausedBy: null,
+      priorities: [],
+    })),
+  ];
   return all.toSorted((a, b) => (a.queue < b.queue ? -1 : 1));
 }
 

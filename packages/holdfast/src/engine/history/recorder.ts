@@ -1,0 +1,125 @@
+import { randomBytes } from "node:crypto";
+import type { Timer } from "../../clock.js";
+import { Counts } from "../../history/counted.js";
+import type { HistoryRecord, Store } from "../../store.js";
+import type { Clock } from "../../clock.js";
+import type { Emitter } from "../events/events.js";
+
+const MINUTE_MS = 60_000;
+// Processes write at different moments after the end of a minute.
+const SPREAD_MS = 5_000;
+// Minutes that are kept in memory while the store is not available.
+const MAX_MINUTES = 10;
+
+interface RecorderParts {
+  store: Pick<Store, "putHistory">;
+  clock: Clock;
+  random: () => number;
+  events: Emitter;
+}
+
+/**
+ * Counts what this process does to jobs, and writes the counts of each minute once, after its end. A process that is killed loses
+ * the counts of its last minute. Counting is a few additions in memory: nothing waits for it.
+ */
+export class HistoryRecorder {
+  readonly #parts: RecorderParts;
+  readonly #writer = randomBytes(8).toString("hex");
+  readonly #minutes = new Map<number, Counts>();
+  #current: { at: number; counts: Counts } | null = null;
+  #timer: Timer | null = null;
+  #writing: Promise<void> = Promise.resolve();
+
+  constructor(parts: RecorderParts) {
+    this.#parts = parts;
+  }
+
+  enqueued(queue: string, type: string): void {
+    this.#counts().of(queue, type).enqueued++;
+  }
+
+  /** An attempt ended. Times are null if its handler did not start. */
+  ended(
+    { queue, type }: { queue: string; type: string },
+    end: "completed" | "failed" | "dead",
+    times: { waitMs: number; runMs: number } | null,
+  ): void {
+    const counted = this.#counts().of(queue, type);
+    if (end === "completed") counted.completed++;
+    else {
+      if (end === "dead") counted.dead++;
+      if (times !== null || end === "failed") counted.failed++;
+    }
+    if (times === null) return;
+    counted.wait.add(times.waitMs);
+    counted.run.add(times.runMs);
+  }
+
+  cancelled(queue: string, type: string): void {
+    this.#counts().of(queue, type).cancelled++;
+  }
+
+  /** Writes the minutes that have ended; with `all`, the current one too. */
+  flush({ all }: { all: boolean }): Promise<void> {
+    this.#writing = this.#writing.then(() => this.#write(all));
+    return this.#writing;
+  }
+
+  /** Writes everything and stops. An error of the store is ignored: counts must not prevent a client from closing. */
+  async stop(): Promise<void> {
+    this.#timer?.cancel();
+    await this.flush({ all: true });
+    this.#timer?.cancel();
+  }
+
+  /** The counts of the current minute. */
+  #counts(): Counts {
+    const at = startOfMinute(this.#parts.clock.now());
+    if (this.#current?.at === at) return this.#current.counts;
+    let counts = this.#minutes.get(at);
+    if (counts === undefined) {
+      this.#minutes.set(at, (counts = new Counts()));
+      if (this.#minutes.size > MAX_MINUTES) this.#minutes.delete(Math.min(...this.#minutes.keys()));
+      this.#schedule();
+    }
+    this.#current = { at, counts };
+    return counts;
+  }
+
+  #schedule(): void {
+    const { clock, random } = this.#parts;
+    const now = clock.now();
+    const delayMs = startOfMinute(now) + MINUTE_MS - now + SPREAD_MS * random();
+    this.#timer ??= clock.after(
+      delayMs,
+      () => {
+        this.#timer = null;
+        void this.flush({ all: false });
+      },
+      { background: true },
+    );
+  }
+
+  async #write(all: boolean): Promise<void> {
+    const { store, clock, events } = this.#parts;
+    const currentMinute = startOfMinute(clock.now());
+    const ended = [...this.#minutes].filter(([at]) => all || at !== currentMinute);
+    if (ended.length > 0) {
+      const records = ended.map(([at, counts]): HistoryRecord => {
+        return { resolution: "minute", at, writer: this.#writer, data: counts.toText() };
+      });
+      try {
+        await store.putHistory(records);
+        for (const [at] of ended) this.#minutes.delete(at);
+        if (this.#current !== null && !this.#minutes.has(this.#current.at)) this.#current = null;
+      } catch (error) {
+        events.emit("outage", { doing: "history", error });
+      }
+    }
+    if (this.#minutes.size > 0) this.#schedule();
+  }
+}
+
+export function startOfMinute(now: number): number {
+  return Math.floor(now / MINUTE_MS) * MINUTE_MS;
+}
