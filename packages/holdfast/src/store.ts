@@ -452,7 +452,7 @@ export interface Skipped {
 }
 
 export type CancelResult = "cancelled" | "requested" | "finished" | "missing";
-/** `key-held`: another job holds the unique key. `not-retryable`: the job is waiting, running or completed. */
+/** `key-held`: another job holds the unique key. `not-retryable`: the job is pending, leased or completed. */
 export type RetryResult = "retried" | "key-held" | "not-retryable" | "missing";
 export type RemoveResult = "removed" | "leased" | "missing";
 export type FreeKeyResult = "freed" | "held" | "missing";

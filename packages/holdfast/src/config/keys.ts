@@ -160,7 +160,7 @@ export const KEYS = {
     kind: "names",
     form: "redaction",
     default: null,
-    description: "Fields of inputs and outputs to hide, as dotted paths such as input.user.email.",
+    description: "Fields to hide of inputs, outputs, progress and errors, as dotted paths such as input.user.email.",
   },
   "log.level": {
     kind: "choice",

@@ -10,8 +10,11 @@ export const STATES: Readonly<Record<State, { kind: StateKind; meaning: string }
   running: { kind: "leased", meaning: "handler running" },
   failed: { kind: "waiting", meaning: "last attempt failed, waiting for the retry" },
   completed: { kind: "finished", meaning: "done, output stored" },
-  dead: { kind: "finished", meaning: "failed for good: no attempts left, not retryable, expired, or no handler" },
-  cancelled: { kind: "finished", meaning: "stopped on request" },
+  dead: {
+    kind: "finished",
+    meaning: "failed for good: no attempts left, not retryable, invalid, expired, or no handler",
+  },
+  cancelled: { kind: "finished", meaning: "stopped on request, or by its handler" },
 };
 
 export const STATE_NAMES: readonly State[] = Object.keys(STATES) as State[];

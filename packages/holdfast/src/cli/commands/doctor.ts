@@ -98,7 +98,7 @@ function checkWorkers(live: number, waiting: number, on: string): Finding {
   return { check: "workers", level, found, advice };
 }
 
-/** Jobs whose type is misspelt wait like any other. This finds them. */
+/** Jobs whose type is misspelled wait like any other. This finds them. */
 function checkTypes({ types }: StatsResult, known: readonly string[] | null, on: string): Finding[] {
   if (known === null) return [];
   const waiting = Object.entries(types)
