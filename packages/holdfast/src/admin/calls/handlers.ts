@@ -5,6 +5,7 @@ import type {
   ScheduleSettings,
   ScheduleTiming,
 } from "../../engine/scheduler/schedule-definition.js";
+import { pauseQueues } from "../../engine/client/queues.js";
 import type { UserJobs } from "../../engine/client/user-jobs.js";
 import { DEFAULTS } from "../../defaults.js";
 import { JobNotFoundError, ScheduleNotFoundError } from "../../errors.js";
@@ -169,18 +170,18 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     const [queues, paused] = await Promise.all([hf.queues(), hf.isPaused()]);
     return { queues, paused };
   },
-  "queues.pauseAll": async ({ hf }) => {
-    await hf.pause();
+  "queues.pauseAll": async ({ hf, identity }) => {
+    await pauseQueues(engineOf(hf), [], identity.name);
     return { paused: true };
   },
   "queues.resumeAll": async ({ hf }) => {
     await hf.resume();
     return { paused: false };
   },
-  "queues.pause": async ({ hf, lanes }, { queue }) => {
+  "queues.pause": async ({ hf, identity, lanes }, { queue }) => {
     readQueue(queue, "queue", "");
     await lanes.admitQueue(queue);
-    await hf.pause(queue);
+    await pauseQueues(engineOf(hf), [queue], identity.name);
     return { queue, paused: true };
   },
   "queues.resume": async ({ hf }, { queue }) => {

@@ -1,15 +1,19 @@
 import { randomBytes } from "node:crypto";
-import type { Timer } from "../../clock.js";
+import type { Clock, Timer } from "../../clock.js";
 import { Counts } from "../../history/counted.js";
 import type { HistoryRecord, Store } from "../../store.js";
-import type { Clock } from "../../clock.js";
 import type { Emitter } from "../events/events.js";
+import { MINUTE_MS, startOf } from "./records.js";
 
-const MINUTE_MS = 60_000;
 // Processes write at different moments after the end of a minute.
 const SPREAD_MS = 5_000;
 // Minutes that are kept in memory while the store is not available.
 const MAX_MINUTES = 10;
+
+interface Named {
+  queue: string;
+  type: string;
+}
 
 interface RecorderParts {
   store: Pick<Store, "putHistory">;
@@ -34,13 +38,13 @@ export class HistoryRecorder {
     this.#parts = parts;
   }
 
-  enqueued(queue: string, type: string): void {
+  enqueued({ queue, type }: Named): void {
     this.#counts().of(queue, type).enqueued++;
   }
 
   /** An attempt ended. Times are null if its handler did not start. */
   ended(
-    { queue, type }: { queue: string; type: string },
+    { queue, type }: Named,
     end: "completed" | "failed" | "dead",
     times: { waitMs: number; runMs: number } | null,
   ): void {
@@ -55,7 +59,7 @@ export class HistoryRecorder {
     counted.run.add(times.runMs);
   }
 
-  cancelled(queue: string, type: string): void {
+  cancelled({ queue, type }: Named): void {
     this.#counts().of(queue, type).cancelled++;
   }
 
@@ -74,7 +78,7 @@ export class HistoryRecorder {
 
   /** The counts of the current minute. */
   #counts(): Counts {
-    const at = startOfMinute(this.#parts.clock.now());
+    const at = startOf("minute", this.#parts.clock.now());
     if (this.#current?.at === at) return this.#current.counts;
     let counts = this.#minutes.get(at);
     if (counts === undefined) {
@@ -89,7 +93,7 @@ export class HistoryRecorder {
   #schedule(): void {
     const { clock, random } = this.#parts;
     const now = clock.now();
-    const delayMs = startOfMinute(now) + MINUTE_MS - now + SPREAD_MS * random();
+    const delayMs = startOf("minute", now) + MINUTE_MS - now + SPREAD_MS * random();
     this.#timer ??= clock.after(
       delayMs,
       () => {
@@ -102,7 +106,7 @@ export class HistoryRecorder {
 
   async #write(all: boolean): Promise<void> {
     const { store, clock, events } = this.#parts;
-    const currentMinute = startOfMinute(clock.now());
+    const currentMinute = startOf("minute", clock.now());
     const ended = [...this.#minutes].filter(([at]) => all || at !== currentMinute);
     if (ended.length > 0) {
       const records = ended.map(([at, counts]): HistoryRecord => {
@@ -118,8 +122,4 @@ export class HistoryRecorder {
     }
     if (this.#minutes.size > 0) this.#schedule();
   }
-}
-
-export function startOfMinute(now: number): number {
-  return Math.floor(now / MINUTE_MS) * MINUTE_MS;
 }
