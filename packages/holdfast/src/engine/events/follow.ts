@@ -71,20 +71,20 @@ async function* followed(
   { cursor, matches }: Omit<ReadOptions, "signal">,
   signal: AbortSignal,
 ): Followed {
-  const { transitions: reader, cursors } = engine;
+  const { transitions: reader } = engine;
   if (reader.followers >= LIMITS.followers) throw new TooManyFollowersError(LIMITS.followers);
   reader.join();
   try {
-    let position = cursor === null ? await reader.start() : positionOf(await cursors.decrypt(cursor));
-    let shown = await cursors.encrypt(`${LABEL}${position}`);
+    let position = cursor === null ? await reader.start() : await positionOf(engine, cursor);
+    let shown = await showCursor(engine, position);
     while (!signal.aborted && !reader.closed) {
       const page = await reader.next(position, signal);
       position = page.cursor;
-      const next = await cursors.encrypt(`${LABEL}${position}`);
+      const next = await showCursor(engine, position);
       const found = page.transitions.filter(matches);
-      for (const [index, { id, type, queue, to, at }] of found.entries()) {
+      for (const [index, transition] of found.entries()) {
         // Only after the last one is everything of the page delivered.
-        yield { id, type, queue, to, at: dateOf(at), cursor: index === found.length - 1 ? next : shown };
+        yield transitionOf(transition, index === found.length - 1 ? next : shown);
         if (signal.aborted) return;
       }
       shown = next;
@@ -96,9 +96,28 @@ async function* followed(
   }
 }
 
-function positionOf(position: string): string {
+export function transitionOf({ id, type, queue, to, at }: TransitionRecord, cursor: string): Transition {
+  return { id, type, queue, to, at: dateOf(at), cursor };
+}
+
+/** A position in the store, as callers see it. */
+export function showCursor({ cursors }: Pick<EngineContext, "cursors">, position: string): Promise<string> {
+  return cursors.encrypt(`${LABEL}${position}`);
+}
+
+async function positionOf({ cursors }: Pick<EngineContext, "cursors">, cursor: string): Promise<string> {
+  const position = await cursors.decrypt(cursor);
   if (position.startsWith(LABEL)) return position.slice(LABEL.length);
   throw new InvalidOptionError("cursor", "is not a cursor of hf.follow()");
+}
+
+/** The options, with the position of the cursor. */
+export async function readFollowOptions(
+  engine: EngineContext,
+  options: FollowOptions,
+): Promise<{ position: string | null; matches: ReadOptions["matches"] }> {
+  const { cursor, matches } = readOptions(options);
+  return { position: cursor === null ? null : await positionOf(engine, cursor), matches };
 }
 
 function readOptions(options: FollowOptions): ReadOptions {

@@ -101,7 +101,7 @@ export class TransitionReader {
   async #read(from: string): Promise<TransitionPage> {
     const isNewest = from === this.#newest?.cursor;
     let cursor = from;
-    for (let failures = 0; ; ) {
+    for (let failures = 0; ;) {
       try {
         const page = await this.#parts.store.transitions(cursor, PAGE);
         failures = 0;

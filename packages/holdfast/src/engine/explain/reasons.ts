@@ -199,7 +199,12 @@ function aheadReasons({ ahead, maxAhead }: Situation): Reason[] {
   if (ahead === 0) return [];
   const count = ahead >= maxAhead ? `At least ${numberText(ahead)}` : numberText(ahead);
   const text = `${count} due ${ahead === 1 ? "job of its queue comes" : "jobs of its queue come"} first: higher priority, or due earlier.`;
-  return [{ ...reason("ahead", text, "More workers or a higher concurrency; hf.update(id, { priority }) moves it up."), jobs: ahead }];
+  return [
+    {
+      ...reason("ahead", text, "More workers or a higher concurrency; hf.update(id, { priority }) moves it up."),
+      jobs: ahead,
+    },
+  ];
 }
 
 function busyReasons({ job, workers }: Situation, now: number): Reason[] {

@@ -192,7 +192,8 @@ function pointsOf(
     const counts = periods.get(at);
     const sum = newCounted("", "");
     for (const counted of counts?.values() ?? []) {
-      if (matches.counted(counted) && (by === undefined || name === null || name.includes(counted[by]))) add(sum, counted);
+      if (matches.counted(counted) && (by === undefined || name === null || name.includes(counted[by])))
+        add(sum, counted);
     }
     const depths = counts?.depths?.filter(
       ({ queue }) => matches.depth(queue) && (name === null || name.includes(queue)),
@@ -208,10 +209,15 @@ function add(to: Counted, from: Counted): void {
   to.run.merge(from.run);
 }
 
-function numbersOf({ enqueued, completed, failed, dead, cancelled, wait, run }: Counted): Omit<
-  HistoryPoint,
-  "at" | "waiting" | "leased" | "oldestDueMs"
-> {
+function numbersOf({
+  enqueued,
+  completed,
+  failed,
+  dead,
+  cancelled,
+  wait,
+  run,
+}: Counted): Omit<HistoryPoint, "at" | "waiting" | "leased" | "oldestDueMs"> {
   return { enqueued, completed, failed, dead, cancelled, wait: percentilesOf(wait), run: percentilesOf(run) };
 }
 
