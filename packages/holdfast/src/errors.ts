@@ -17,7 +17,7 @@ export class HoldfastError extends Error {
 
 /**
  * An application may load two copies of this package: one runs the jobs, and a handler throws errors of the other. So the engine
- * recognises these errors by a symbol that all copies share, not by `instanceof`. The symbol's value is the version of the error's
+ * recognizes these errors by a symbol that all copies share, not by `instanceof`. The symbol's value is the version of the error's
  * shape. A later release with another shape uses a higher version, and this release ignores its errors.
  */
 const SHAPE = 1;
@@ -114,7 +114,7 @@ export class JobNotFoundError extends HoldfastError {
   }
 }
 
-/** `hf.update` was called for a job that does not wait any more. `state` is what it is instead. */
+/** `hf.update` was called for a job that is no longer waiting. `state` is its current state. */
 export class JobNotWaitingError extends HoldfastError {
   readonly id: string;
   readonly state: State;
@@ -364,7 +364,7 @@ export class JobTimeoutError extends HoldfastError {
   }
 }
 
-/** Reason of a handler's signal: the worker is stopping and its grace period has ended. The job is released for another worker. */
+/** Reason of a handler's signal: the worker is stopping and its grace time has ended. The job is released for another worker. */
 export class WorkerStoppingError extends HoldfastError {
   constructor() {
     super("WORKER_STOPPING", "the worker is stopping");

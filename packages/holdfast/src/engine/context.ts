@@ -36,7 +36,7 @@ export interface EngineContext {
   readonly enqueuer: Enqueuer;
   readonly cursors: Cursors;
   readonly redact: Redactor;
-  /** Puts redacted values back into a payload that a caller sends back. */
+  /** Restores the redacted values of a payload that a caller sends back. */
   readonly restore: Restorer;
   /** How long audit entries are stored; null: forever. */
   readonly auditRetentionMs: number | null;

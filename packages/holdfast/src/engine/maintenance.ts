@@ -138,22 +138,22 @@ export class Maintenance {
 
   /** Returns how many. */
   async reapExpiredLeases(): Promise<number> {
-    return this.#endInChunks((limit) => this.#engine.store.reapExpiredLeases(limit), STALE_ERROR);
+    return this.#reapInChunks((limit) => this.#engine.store.reapExpiredLeases(limit), STALE_ERROR);
   }
 
   /** Returns how many. */
   async expireOverdue(): Promise<number> {
-    return this.#endInChunks((limit) => this.#engine.store.expireOverdue(limit), EXPIRED_ERROR);
+    return this.#reapInChunks((limit) => this.#engine.store.expireOverdue(limit), EXPIRED_ERROR);
   }
 
-  async #endInChunks(step: (limit: number) => Promise<ReapedJob[]>, error: ErrorEvent): Promise<number> {
+  async #reapInChunks(step: (limit: number) => Promise<ReapedJob[]>, error: ErrorEvent): Promise<number> {
     const { chunk } = DEFAULTS.maintenance;
     let total = 0;
     for (;;) {
-      const settled = await step(chunk);
-      for (const job of settled) publishReaped(this.#engine, job, error);
-      total += settled.length;
-      if (settled.length < chunk) return total;
+      const reaped = await step(chunk);
+      for (const job of reaped) publishReaped(this.#engine, job, error);
+      total += reaped.length;
+      if (reaped.length < chunk) return total;
     }
   }
 

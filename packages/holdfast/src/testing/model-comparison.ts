@@ -27,7 +27,7 @@ export class Comparison {
   #numbered = 0;
   /** Every lease ever claimed. */
   readonly #known: LeasedJob[] = [];
-  /** Leases that their workers believe to hold. */
+  /** Leases that their workers believe they hold. */
   #held: LeasedJob[] = [];
   readonly #schedules: ScheduleComparison;
   #store: Store;

@@ -125,7 +125,7 @@ export interface ManyJobs {
   filter?: JobConditions;
 }
 
-/** Changes of a job that waits. What is absent stays as it is. */
+/** Changes to a waiting job. Absent fields stay as they are. */
 export interface JobChanges {
   /** Due after this duration, or these milliseconds. */
   delay?: string | number;
@@ -152,7 +152,7 @@ export interface NewJobBody {
   expiresAt?: Time;
   user?: string;
   maxAttempts?: number;
-  /** The maximum duration of an attempt; `false`: none. Default: as the job type says. */
+  /** The maximum duration of an attempt; `false`: none. Default: the job type's timeout. */
   timeout?: string | number | false;
   tags?: readonly string[];
   id?: string;

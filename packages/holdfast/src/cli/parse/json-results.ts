@@ -46,7 +46,8 @@ export const JSON_RESULTS: Readonly<Record<string, string>> = {
   "tokens list": "the result of `tokens.list`",
   "tokens revoke": "`{ id, status }`, with the `status` of `tokens.revoke`",
   audit: "the result of `audit.list`",
-  doctor: "`{ findings: { check, level, found, advice }[] }`; `level` is ok, warning or problem, `advice` may be null",
+  doctor:
+    "`{ store, findings: { check, level, found, advice }[] }`; `level` is ok, warning or problem, `advice` may be null",
   migrate:
     "`{ migrated, applied }`: whether anything was pending, and what; with `--check` `{ current, pending }`; with `--print` `{ text }`",
   import: "`{ imported, skipped, dropped, dryRun, … }`, as `importLegacy` returns",

@@ -15,7 +15,7 @@ import { readFilter, type Filter, type ReadFilter } from "./filter.js";
 import { readUpdate, updateJob, updateJobs, type UpdateOptions } from "./job-updates.js";
 import { listJobs, type InputView, type ListedJobs } from "./list-jobs.js";
 
-/** Options of a change of all jobs that match a filter. */
+/** Options of a change to all jobs that match a filter. */
 export interface BulkOptions {
   /** When aborted, the call stops after the current chunk and rejects. Jobs changed by then stay changed. */
   signal?: AbortSignal;
@@ -44,12 +44,12 @@ interface Change<Result> {
 export class Changes {
   readonly #requireOpen: () => EngineContext;
 
-  readonly #see: InputView | undefined;
+  readonly #inputView: InputView | undefined;
 
-  /** `see`: what a filter by input compares, as in `listJobs`. */
-  constructor(requireOpen: () => EngineContext, see?: InputView) {
+  /** `inputView`: as in `listJobs`. */
+  constructor(requireOpen: () => EngineContext, inputView?: InputView) {
     this.#requireOpen = requireOpen;
-    this.#see = see;
+    this.#inputView = inputView;
   }
 
   cancel(target: Target, scope: Scope, options?: BulkOptions): Promise<CancelResult | CancelResult[] | number> {
@@ -147,7 +147,7 @@ export class Changes {
         this.#requireOpen(),
         filter,
         { limit: CHUNK, cursor, payloads: false },
-        this.#see,
+        this.#inputView,
       );
       if (page.examined > 0) yield page;
       cursor = page.cursor;

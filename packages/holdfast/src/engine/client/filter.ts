@@ -11,7 +11,7 @@ import { inputMatcher, type InputMatcher } from "./input-condition.js";
 import { isState, STATE_NAMES, type State } from "../../job/state.js";
 import type { JobFilter, PageRequest } from "../../store.js";
 
-/** Which jobs: all given conditions must match; an array matches any of its values. */
+/** Selects jobs. All given conditions must match; an array matches any of its values. */
 export interface Filter {
   /** Only these jobs, at most 1000. */
   id?: string | readonly string[];
@@ -27,11 +27,11 @@ export interface Filter {
   priority?: number;
   /** Jobs whose current error is in this group of `hf.errorGroups()`. */
   fingerprint?: string;
-  /** The job that holds this unique key now. With `user`, the key is that user's. For a key per day or week: with its scope. */
+  /** The job that holds this unique key now. With `user`, the key is that user's. For a calendar key, pass its scope too. */
   key?: string | { key: string; scope: CalendarScope };
   /**
    * Jobs whose input matches: a string anywhere in it, or the value at a path (`{ path: "order.id", equals: "o-17" }`). No index
-   * serves this: each call examines a limited number of jobs, and `cursor` continues.
+   * is used: each call examines a limited number of jobs, and `cursor` continues.
    */
   input?: InputCondition;
   createdAfter?: Date | number | string;
@@ -44,7 +44,7 @@ export interface InputCondition {
   path?: string;
   /** The value there, compared as JSON. */
   equals?: unknown;
-  /** A part of a string there, or in any string or key below it. Upper and lower case are the same. */
+  /** A part of the value there, or of any key or value below it. Case is ignored. */
   text?: string;
 }
 
@@ -80,7 +80,7 @@ const LIST_KEYS: ReadonlySet<string> = new Set([
   ...optionKeys<Omit<ListOptions, keyof Filter>>({ limit: true, cursor: true, payloads: true, order: true }),
 ]);
 
-/** A filter, checked. `key` and `input` are not conditions of the store: the client resolves them. */
+/** A validated filter. The store does not know the conditions `key` and `input`: the client resolves them. */
 export interface ReadFilter {
   stored: JobFilter;
   key: string | null;

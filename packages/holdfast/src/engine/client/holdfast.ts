@@ -161,7 +161,7 @@ export class Holdfast {
   }
 
   /**
-   * Jobs that match, newest first, one page at a time. If few of very many jobs match, a page can be short or even empty
+   * Jobs that match, newest first by default, one page at a time. If few of very many jobs match, a page can be short or even empty
    * although more follow: only `cursor: null` is the end. `examined` is how many jobs were read to find them.
    */
   async list(options: ListOptions = {}): Promise<JobList> {
@@ -222,7 +222,7 @@ export class Holdfast {
   }
 
   /**
-   * Changes jobs that wait, by id or filter. By id it throws `JobNotWaitingError` if the job does not wait any more; by filter it
+   * Changes waiting jobs, by id or filter. By id it throws `JobNotWaitingError` if the job is no longer waiting; by filter it
    * returns how many jobs changed.
    *
    * ```ts
@@ -252,8 +252,8 @@ export class Holdfast {
   }
 
   /**
-   * Enqueues a new job with the type, input, queue, priority, user and tags of an old one, whatever its state. A new `input` is
-   * validated if the type is known here.
+   * Enqueues a copy of a job, whatever its state: a new job that is due now, with the type, input, queue, priority, user, tags,
+   * attempts, timeout, retention and schedule of the old one. A new `input` is validated if the type is known here.
    */
   rerun<Output = unknown>(id: JobId<Output>, options?: RerunOptions): Promise<EnqueueResult<Output>>;
   async rerun(id: string, options: RerunOptions = {}): Promise<EnqueueResult> {

@@ -15,19 +15,19 @@ export async function pauseQueues(
   queues: readonly unknown[],
   by: string | null,
 ): Promise<void> {
-  const queue = readPaused(queues);
+  const queue = readQueueOrAll(queues);
   await store.pause(queue, by);
   events.emit("paused", { queue });
 }
 
 export async function resumeQueues({ store, events }: EngineContext, queues: readonly unknown[]): Promise<void> {
-  const queue = readPaused(queues);
+  const queue = readQueueOrAll(queues);
   await store.resume(queue);
   events.emit("resumed", { queue });
 }
 
 /** Only a call without an argument means all queues: an undefined queue is a mistake. */
-function readPaused(queues: readonly unknown[]): string {
+function readQueueOrAll(queues: readonly unknown[]): string {
   return queues.length === 0 ? ALL_QUEUES : readQueue(queues[0], "queue", "; all queues: call it without an argument");
 }
 

@@ -150,7 +150,7 @@ function publishDead(
     waitMs: lease === null || startedAt === null ? null : queueWaitMs(lease),
   });
   const fields = { job: job.id, type: job.type, attempt: job.attempt, error: error.message };
-  // An expiry is what the caller asked for. Thousands of expired jobs are no reason for thousands of errors.
+  // The caller asked for the expiry, so it is not an error: thousands of expired jobs must not log thousands of errors.
   if (expired) logger.info(fields, "job expired");
   else logger.error(fields, "job is dead");
 }

@@ -61,7 +61,7 @@ export function completed(lease: LeasedJob, output: string): Outcome {
 }
 
 /** How much of an attempt's error is stored. */
-const STORED_ERROR = {
+const STORED_ERROR_LIMITS = {
   message: LIMITS.errorLength,
   stack: LIMITS.stackLength,
   causes: LIMITS.errorCauses,
@@ -89,7 +89,7 @@ export interface FailurePolicy {
 export function failed(lease: LeasedJob, thrown: unknown, policy: FailurePolicy): Outcome | Promise<Outcome> {
   const { job } = lease;
   const isDead = isNotRetryable(thrown) || policy.retry === false || job.attempt >= job.maxAttempts;
-  const described = redactError(policy.redact, describeError(thrown, STORED_ERROR));
+  const described = redactError(policy.redact, describeError(thrown, STORED_ERROR_LIMITS));
   const error = policy.storeStack === false ? { ...described, stack: null } : described;
   const shown = { message: error.message, code: error.code };
   if (isCancel(thrown)) return { ...cancelled(lease), error: shown };
@@ -185,8 +185,8 @@ export function deferUnknownType(
 ): Outcome {
   const { job } = lease;
   const error = { message: `No handler registered for job_type: ${job.type}`, code: NO_HANDLER };
-  const firstSeen = job.error?.code === NO_HANDLER ? job.error.at : now;
-  if (policy.deadLetterNow || (!policy.hasRecentHandler && now - firstSeen >= DEFAULTS.unknownTypeMs)) {
+  const unknownSince = job.error?.code === NO_HANDLER ? job.error.at : now;
+  if (policy.deadLetterNow || (!policy.hasRecentHandler && now - unknownSince >= DEFAULTS.unknownTypeMs)) {
     return outcome(lease, "dead", {
       error: groupedError(lease, error),
       attempt: job.previous.attempt,

@@ -64,7 +64,7 @@ export const FILTER: FilterFlags = {
   "input-text": {
     kind: "text",
     placeholder: "text",
-    description: "Only jobs with this text in their input. Upper and lower case are the same.",
+    description: "Only jobs with this text in their input. Case is ignored.",
   },
   after: {
     kind: "text",

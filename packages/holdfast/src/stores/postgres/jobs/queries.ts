@@ -91,7 +91,7 @@ export function queryOperations(sql: Sql): QueryOperations {
      INSERT INTO ${s}.lanes (queue, priority, paused, used_at) SELECT $2, 0, $3, now FROM t WHERE NOT EXISTS (SELECT 1 FROM known)
      ON CONFLICT (queue, priority) DO UPDATE SET paused = excluded.paused`,
   );
-  // Not a lane: it must not stay as a queue.
+  // `*` is not a queue, so its row must not remain.
   const resumeAll = sql.statement("resume_all", `DELETE FROM ${s}.lanes WHERE queue = '${ALL_QUEUES}'`);
   const lanes = sql.statement(
     "lanes",
