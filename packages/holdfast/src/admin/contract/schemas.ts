@@ -269,6 +269,7 @@ const reason = z
     jobs: z.int().exactOptional(),
     workers: z.array(z.string()).exactOptional(),
     job: z.string().exactOptional(),
+    queue: z.string().nullable().exactOptional(),
   })
   .meta({ id: "Reason" });
 const errorGroup = z

@@ -47,6 +47,8 @@ export interface Reason {
   workers?: readonly string[];
   /** The job that holds the unique key, for `key-held`. */
   job?: string;
+  /** The paused queue, for `paused`; null: all queues are. */
+  queue?: string | null;
 }
 
 /** What is known about a job and its surroundings. */
@@ -178,7 +180,8 @@ function pauseReasons({ job, queues }: Situation, now: number): Reason[] {
       const by = pausedBy === null ? "" : ` by ${pausedBy}`;
       const since = pausedAt === null ? "" : `, ${lengthOf(Math.max(0, now - pausedAt))} ago`;
       const text = `${all ? "All queues are" : `Queue "${queue}" is`} paused${by}${since}.`;
-      return reason("paused", text, all ? "hf.resume() resumes them." : `hf.resume("${queue}") resumes it.`);
+      const change = all ? "hf.resume() resumes them." : `hf.resume("${queue}") resumes it.`;
+      return { ...reason("paused", text, change), queue: all ? null : queue };
     });
 }
 
