@@ -35,6 +35,7 @@ const FORWARDED_EVENTS: readonly EventName[] = [
 const TICK_MS = 1_000;
 // Jobs that changed in any process are read and sent together, this many at most.
 const MAX_JOBS_PER_TICK = 500;
+const POLLED_JOBS = 100;
 const MAX_CLIENTS = 200;
 const MAX_PER_TICK = 500;
 // Events within this time are sent together, so that each client costs only a few writes per second.
@@ -67,6 +68,8 @@ export class Feed {
   /** Jobs that changed since the last tick. */
   #changed = new Set<string>();
   #followed: AbortController | null = null;
+  /** The progress of running jobs at the last tick, as JSON. */
+  #progress: ReadonlyMap<string, string> = new Map();
   #sent = 0;
   #ticking = false;
 
@@ -139,6 +142,7 @@ export class Feed {
     this.#followed?.abort();
     this.#followed = null;
     this.#changed.clear();
+    this.#progress = new Map();
     this.#pending = "";
     this.#deliveredAt = Number.NEGATIVE_INFINITY;
     this.#buffer.interrupt();
@@ -155,6 +159,7 @@ export class Feed {
     try {
       this.#send("stats", statsResult(await this.#hf.stats(), await this.#hf.isPaused()));
       await this.#sendChanged();
+      await this.#sendProgress();
       if (this.#followed === null && this.#timer !== null) void this.#follow();
     } catch (error) {
       this.#send("outage", { message: messageOf(error) });
@@ -169,6 +174,17 @@ export class Feed {
     this.#changed.clear();
     const { jobs } = await this.#hf.list({ id, limit: id.length, payloads: false, order: "oldest" });
     for (const job of jobs) this.#sendLimited("job", jobSummary(job, this.#redact));
+  }
+
+  /** Progress is not a change of state: that of the newest running jobs is polled. */
+  async #sendProgress(): Promise<void> {
+    const { jobs } = await this.#hf.list({ state: "running", limit: POLLED_JOBS, payloads: false });
+    const seen = new Map(jobs.map((job) => [job.id, JSON.stringify(job.progress)]));
+    for (const job of jobs.toReversed()) {
+      const before = this.#progress.get(job.id);
+      if (before !== undefined && before !== seen.get(job.id)) this.#sendLimited("job", jobSummary(job, this.#redact));
+    }
+    this.#progress = seen;
   }
 
   /** On a busy store, further events of this tick are dropped. The counts of the next tick are still correct. */

@@ -30,7 +30,8 @@ export class TransitionReader {
   #starting: Promise<string> | null = null;
   #refreshTimer: { cancel(): void } | null = null;
   #stopListening: (() => void) | null = null;
-  #wakers = new Set<() => void>();
+  readonly #wakers = new Set<() => void>();
+  #isWakeScheduled = false;
   #closed = false;
 
   constructor(parts: Parts) {
@@ -136,14 +137,16 @@ export class TransitionReader {
     });
   }
 
-  #wakeTimer: { cancel(): void } | null = null;
   #wake(delayMs: number): void {
     const wake = (): void => {
-      this.#wakeTimer = null;
+      this.#isWakeScheduled = false;
       for (const waker of this.#wakers) waker();
     };
     if (delayMs === 0) wake();
-    else if (this.#wakers.size > 0) this.#wakeTimer ??= this.#parts.clock.after(delayMs, wake, { background: true });
+    else if (this.#wakers.size > 0 && !this.#isWakeScheduled) {
+      this.#isWakeScheduled = true;
+      this.#parts.clock.after(delayMs, wake, { background: true });
+    }
   }
 
   #refreshLater(): void {

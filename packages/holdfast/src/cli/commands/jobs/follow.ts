@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { TransitionResult } from "../../../admin/contract/api-types.js";
-import { STATE_NAMES, type State } from "../../../job/state.js";
+import { STATE_NAMES } from "../../../job/state.js";
 import { command, type Command } from "../../parse/command.js";
 import { CONNECTION_FLAGS, withAdmin } from "../../store/admin-connection.js";
 import { clockOf, stateOf } from "../../ui/format.js";
@@ -29,7 +29,7 @@ export const follow: Command = command({
     const conditions = {
       ...(flags.type.length > 0 && { type: flags.type }),
       ...(flags.queue.length > 0 && { queue: flags.queue }),
-      ...(flags.state.length > 0 && { state: flags.state as readonly State[] }),
+      ...(flags.state.length > 0 && { state: flags.state }),
     };
     return withAdmin(context, flags, async (client) => {
       let { cursor } = flags;
