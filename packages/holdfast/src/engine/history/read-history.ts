@@ -105,9 +105,11 @@ export async function readHistory({ store, clock }: EngineContext, options: Hist
 }
 
 function readRange(options: HistoryOptions, now: number): Range {
-  const to = options.to === undefined ? now : Math.min(instantMs(options.to, "to"), now);
+  // Until the end of the current minute, so that its counts are included.
+  const end = startOf("minute", now) + MINUTE_MS;
+  const to = options.to === undefined ? end : Math.min(instantMs(options.to, "to"), end);
   const from = options.from === undefined ? to - HOUR_MS : instantMs(options.from, "from");
-  if (from >= to) throw new InvalidOptionError("from", "must be before `to`, and not in the future");
+  if (from >= to || from > now) throw new InvalidOptionError("from", "must be before `to`, and not in the future");
   if (from < now - MAX_AGE_MS - HOUR_MS) {
     throw new InvalidOptionError("from", "is more than 30 days ago; history is stored for 30 days");
   }

@@ -17,6 +17,8 @@ export const TRANSITIONS_KEPT_MS = 600_000;
 const MERGE_AFTER_MS = 2 * MINUTE_MS;
 const MERGE_WITHIN_MS = 15 * MINUTE_MS;
 const HOUR_AFTER_MS = 5 * MINUTE_MS;
+// If no process ran maintenance for longer, the hours before that are not added up.
+const LONGEST_GAP_MS = 48 * HOUR_MS;
 const MERGED = "merged";
 const DEPTHS = "depths";
 const METERED_EVERY_MS = 10 * MINUTE_MS;
@@ -75,14 +77,18 @@ export class RollUp {
   async #addHours(now: number): Promise<void> {
     const { store } = this.#engine;
     const to = startOf("hour", now - HOUR_AFTER_MS);
-    const from = Math.max(this.#hoursDone, startOf("hour", now - KEPT_MS.minute) + HOUR_MS);
-    if (from >= to) return;
-    const known = new Set((await readRecords(store, { resolution: "hour", from, to })).map(({ at }) => at));
-    for (let at = from; at < to; at += HOUR_MS) {
-      if (known.has(at)) continue;
-      const minutes = await readRecords(store, { resolution: "minute", from: at, to: at + HOUR_MS });
-      if (minutes.length === 0) continue;
-      await store.putHistory([{ resolution: "hour", at, writer: MERGED, data: merge(minutes).toText() }]);
+    let at = Math.max(this.#hoursDone, startOf("hour", now - LONGEST_GAP_MS));
+    if (at >= to) return;
+    const known = new Set((await readRecords(store, { resolution: "hour", from: at, to })).map((hour) => hour.at));
+    for (;;) {
+      const [next] = await store.history({ resolution: "minute", from: at, to, limit: 1, after: null });
+      if (next === undefined) break;
+      at = startOf("hour", next.at);
+      if (!known.has(at)) {
+        const minutes = await readRecords(store, { resolution: "minute", from: at, to: at + HOUR_MS });
+        await store.putHistory([{ resolution: "hour", at, writer: MERGED, data: merge(minutes).toText() }]);
+      }
+      at += HOUR_MS;
     }
     this.#hoursDone = to;
   }
