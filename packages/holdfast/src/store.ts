@@ -168,7 +168,7 @@ export interface Store {
 
   /**
    * Adds failed attempts to their groups, or creates the groups. Adds `count`, keeps the earlier `firstAt` and the later `lastAt`;
-   * `job` and `example` are those of the later one. Nobody waits for it: a repeated call may count twice.
+   * `job` and `example` are those of the later one. A repeated call may count twice.
    */
   recordErrors(groups: readonly ErrorGroupRecord[]): Promise<void>;
   /** Returns error groups, the latest `lastAt` first, then by descending fingerprint; at most `limit`, at most `LIMITS.errorGroups`. */

@@ -150,7 +150,7 @@ describe("explain", () => {
     expect(await errorOf(hf.explain("nope"))).toMatchObject({ code: "INVALID_OPTION" });
   });
 
-  it("tells users nothing about workers and operators", async () => {
+  it("shows users nothing about workers and operators", async () => {
     const { hf } = await scene({ jobs: [mail] });
     const { id } = await hf.enqueue(mail, {}, { user: "ada" });
     await hf.pause("mail");

@@ -87,7 +87,7 @@ describe("follow", () => {
     await second.stop();
   });
 
-  it("records nothing while nobody follows", async () => {
+  it("records nothing without a follower", async () => {
     const { hf, clock } = await scene({ jobs: [ok] });
     const { seen, stop } = collect(hf);
     await clock.advance("1s");
