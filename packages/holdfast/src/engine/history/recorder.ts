@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Clock, Timer } from "../../clock.js";
-import { Counts } from "../../history/counted.js";
+import { Counts, type Counted } from "../../history/counted.js";
 import type { HistoryRecord, Store } from "../../store.js";
 import type { Emitter } from "../events/events.js";
 import { MINUTE_MS, startOf } from "./records.js";
@@ -31,6 +31,8 @@ export class HistoryRecorder {
   readonly #writer = randomBytes(8).toString("hex");
   readonly #minutes = new Map<number, Counts>();
   #current: { at: number; counts: Counts } | null = null;
+  /** The jobs of a batch mostly have one queue and type: the last pair of the current minute saves a lookup. */
+  #last: { at: number; counted: Counted } | null = null;
   #timer: Timer | null = null;
   #writing: Promise<void> = Promise.resolve();
 
@@ -39,7 +41,7 @@ export class HistoryRecorder {
   }
 
   enqueued({ queue, type }: Named): void {
-    this.#counts().of(queue, type).enqueued++;
+    this.#counted(queue, type).enqueued++;
   }
 
   /** An attempt ended. Times are null if its handler did not start. */
@@ -48,7 +50,7 @@ export class HistoryRecorder {
     end: "completed" | "failed" | "dead",
     times: { waitMs: number; runMs: number } | null,
   ): void {
-    const counted = this.#counts().of(queue, type);
+    const counted = this.#counted(queue, type);
     if (end === "completed") counted.completed++;
     else {
       if (end === "dead") counted.dead++;
@@ -60,7 +62,7 @@ export class HistoryRecorder {
   }
 
   cancelled({ queue, type }: Named): void {
-    this.#counts().of(queue, type).cancelled++;
+    this.#counted(queue, type).cancelled++;
   }
 
   /** Writes the minutes that have ended; with `all`, the current one too. */
@@ -76,9 +78,17 @@ export class HistoryRecorder {
     this.#timer?.cancel();
   }
 
-  /** The counts of the current minute. */
-  #counts(): Counts {
+  #counted(queue: string, type: string): Counted {
     const at = startOf("minute", this.#parts.clock.now());
+    const last = this.#last;
+    if (last?.at === at && last.counted.queue === queue && last.counted.type === type) return last.counted;
+    const counted = this.#counts(at).of(queue, type);
+    this.#last = { at, counted };
+    return counted;
+  }
+
+  /** The counts of this minute. */
+  #counts(at: number): Counts {
     if (this.#current?.at === at) return this.#current.counts;
     let counts = this.#minutes.get(at);
     if (counts === undefined) {
@@ -115,7 +125,7 @@ export class HistoryRecorder {
       try {
         await store.putHistory(records);
         for (const [at] of ended) this.#minutes.delete(at);
-        if (this.#current !== null && !this.#minutes.has(this.#current.at)) this.#current = null;
+        if (this.#current !== null && !this.#minutes.has(this.#current.at)) this.#current = this.#last = null;
       } catch (error) {
         events.emit("outage", { doing: "history", error });
       }
