@@ -51,7 +51,7 @@ export function publishOutcome(engine: EngineContext, lease: HeldLease, outcome:
   switch (to) {
     case "completed":
       lease.trace?.end("completed");
-      engine.history.ended(lease.job, "completed", timesOf(engine, lease));
+      countEnd(engine, lease, "completed");
       if (events.hasListeners("completed")) {
         const text = outcome.output ?? "{}";
         const durationMs = engine.clock.now() - (lease.startedAt ?? lease.claimedAt);
@@ -68,7 +68,7 @@ export function publishOutcome(engine: EngineContext, lease: HeldLease, outcome:
       return;
     case "failed":
       lease.trace?.end("failed", failureOf(lease, outcome), outcome.delayMs);
-      engine.history.ended(lease.job, "failed", timesOf(engine, lease));
+      countEnd(engine, lease, "failed");
       engine.errorGroups.record(lease, outcome);
       logger.warn(
         {
@@ -92,7 +92,7 @@ export function publishOutcome(engine: EngineContext, lease: HeldLease, outcome:
       return;
     case "dead":
       lease.trace?.end("dead", failureOf(lease, outcome));
-      engine.history.ended(lease.job, "dead", timesOf(engine, lease));
+      countEnd(engine, lease, "dead");
       engine.errorGroups.record(lease, outcome);
       publishDead(engine, { ...lease.job, attempt: outcome.attempt }, errorOf(outcome), lease);
       report(engine, lease, outcome, true);
@@ -117,7 +117,7 @@ export function publishReaped(engine: EngineContext, job: ReapedJob, error: Erro
     logger.warn({ job: job.id, type: job.type, to: job.to }, LEASE_EXPIRED_WARNING);
   }
   if (job.to === "dead") {
-    engine.history.ended(job, "dead", null);
+    engine.history.ended(job, "dead", null, engine.clock.now());
     publishDead(engine, job, error, null);
     if (error.code !== EXPIRED_ERROR.code) reportReaped(engine, job, error);
   }
@@ -127,10 +127,16 @@ export function publishReaped(engine: EngineContext, job: ReapedJob, error: Erro
   }
 }
 
-/** How long the job waited and ran; null if its handler did not start. */
-function timesOf({ clock }: EngineContext, lease: HeldLease): { waitMs: number; runMs: number } | null {
-  if (lease.startedAt === null) return null;
-  return { waitMs: queueWaitMs(lease), runMs: clock.now() - lease.startedAt };
+/** Counts an attempt for the history, with how long the job waited and ran. */
+function countEnd({ history, clock }: EngineContext, lease: HeldLease, end: "completed" | "failed" | "dead"): void {
+  const now = clock.now();
+  const { startedAt } = lease;
+  history.ended(
+    lease.job,
+    end,
+    startedAt === null ? null : { waitMs: queueWaitMs(lease), runMs: now - startedAt },
+    now,
+  );
 }
 
 function publishDead(

@@ -41,7 +41,7 @@ export class HistoryRecorder {
   }
 
   enqueued({ queue, type }: Named): void {
-    this.#counted(queue, type).enqueued++;
+    this.#counted(queue, type, this.#parts.clock.now()).enqueued++;
   }
 
   /** An attempt ended. Times are null if its handler did not start. */
@@ -49,8 +49,9 @@ export class HistoryRecorder {
     { queue, type }: Named,
     end: "completed" | "failed" | "dead",
     times: { waitMs: number; runMs: number } | null,
+    now: number,
   ): void {
-    const counted = this.#counted(queue, type);
+    const counted = this.#counted(queue, type, now);
     if (end === "completed") counted.completed++;
     else {
       if (end === "dead") counted.dead++;
@@ -62,7 +63,7 @@ export class HistoryRecorder {
   }
 
   cancelled({ queue, type }: Named): void {
-    this.#counted(queue, type).cancelled++;
+    this.#counted(queue, type, this.#parts.clock.now()).cancelled++;
   }
 
   /** Writes the minutes that have ended; with `all`, the current one too. */
@@ -78,10 +79,12 @@ export class HistoryRecorder {
     this.#timer?.cancel();
   }
 
-  #counted(queue: string, type: string): Counted {
-    const at = startOf("minute", this.#parts.clock.now());
+  #counted(queue: string, type: string, now: number): Counted {
     const last = this.#last;
-    if (last?.at === at && last.counted.queue === queue && last.counted.type === type) return last.counted;
+    if (last !== null && now >= last.at && now < last.at + MINUTE_MS) {
+      if (last.counted.queue === queue && last.counted.type === type) return last.counted;
+    }
+    const at = startOf("minute", now);
     const counted = this.#counts(at).of(queue, type);
     this.#last = { at, counted };
     return counted;
