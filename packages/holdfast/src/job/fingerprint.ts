@@ -21,9 +21,11 @@ export const FINGERPRINT_PATTERN: RegExp = /^[0-9a-f]{16}$/;
 
 // The rest of a longer message does not count.
 const MAX_MESSAGE_LENGTH = 500;
+// Read of a message before its variable parts are replaced: they have different lengths, so the limit above applies afterwards.
+const MAX_RAW_LENGTH = 4 * MAX_MESSAGE_LENGTH;
 const MAX_NAME_LENGTH = 100;
 const MAX_FRAME_LENGTH = 200;
-// Frames are looked for at the start of the stack only: a stack may be megabytes long.
+// Only the first frames are read: a stack may be megabytes long.
 const MAX_STACK_LENGTH = 20_000;
 
 /** Computes the fingerprint of anything that a handler may throw. Never throws. `stack` false: the stack does not count. */
@@ -46,9 +48,20 @@ const VARIABLE_PARTS: readonly (readonly [RegExp, string])[] = [
   [/[^\s"'`<>@]{1,100}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,5}/gi, "<email>"],
   [/\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/gi, "<id>"],
   [/\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?\b/g, "<time>"],
+  // As toString and toUTCString of a Date write it.
+  [
+    /\b(?:mon|tue|wed|thu|fri|sat|sun),? (?:[a-z]{3} \d{1,2}|\d{1,2} [a-z]{3}) \d{4} \d{2}:\d{2}:\d{2}(?: GMT(?:[+-]\d{4})?)?(?: \([^()\n]{1,60}\))?/gi,
+    "<time>",
+  ],
+  [/\b\d{1,2}:\d{2}:\d{2}(?:\.\d{1,9})?\b/g, "<time>"],
   [/"[^"\n]{0,300}"|'[^'\n]{0,300}'(?![a-z])|`[^`\n]{0,300}`|“[^”\n]{0,300}”/gi, "<text>"],
   [/(?<![\w<])(?:[a-z]:)?[\\/](?:[\w.@+-]{1,100}[\\/]){1,30}[\w.@+-]{1,100}/gi, "<path>"],
   [/\b(?:\d{1,3}\.){3}\d{1,3}(?::\d{1,5})?\b/g, "<address>"],
+  // IPv6, perhaps with the port that Node adds.
+  [
+    /(?<![\w:.])(?=\[?[0-9a-f:]{0,40}\d)\[?(?:[0-9a-f]{0,4}:){2,8}[0-9a-f]{0,5}\]?(?::\d{1,5})?(?![\w:])/gi,
+    "<address>",
+  ],
   // Words of letters and digits, such as cus_9sK3 or 4f2a9c: ids of other services.
   [/\b(?=[\w-]{0,100}\d)(?=[\w-]{0,100}[a-z])[\w-]{6,100}\b/gi, "<id>"],
   [/[+-]?\b\d+(?:[.,]\d+)*(?=\b|[a-z%])/gi, "<number>"],
@@ -56,9 +69,9 @@ const VARIABLE_PARTS: readonly (readonly [RegExp, string])[] = [
 
 /** Replaces the variable parts of a message, so that two messages of one kind are equal. */
 export function normalizeMessage(message: string): string {
-  let text = storableString(message.slice(0, 2 * MAX_MESSAGE_LENGTH), MAX_MESSAGE_LENGTH);
+  let text = storableString(message.slice(0, MAX_RAW_LENGTH), MAX_RAW_LENGTH);
   for (const [pattern, placeholder] of VARIABLE_PARTS) text = text.replace(pattern, placeholder);
-  return text.replace(/\s+/g, " ").trim();
+  return storableString(text.replace(/\s+/g, " ").trim(), MAX_MESSAGE_LENGTH);
 }
 
 /** Frames of Node and of installed packages: the error is more likely grouped by the application's own code. */
@@ -68,8 +81,10 @@ const FRAME = /^\s*at (?:(?:async )?(?<name>[^(]{1,200}) \()?(?<file>[^()\n]{1,5
 /** The first frame of the application, else the first frame: function and file without line, because lines move. */
 function frameOf(stack: string | null): string | null {
   if (stack === null) return null;
+  // The message comes first and may be long.
+  const first = Math.max(0, stack.indexOf("\n    at "));
   const lines = stack
-    .slice(0, MAX_STACK_LENGTH)
+    .slice(first, first + MAX_STACK_LENGTH)
     .split("\n")
     .filter((line) => /^\s*at /.test(line));
   const line = lines.find((each) => !FOREIGN.test(each)) ?? lines[0];
