@@ -30,8 +30,8 @@ export class Histogram {
     const rank = Math.max(1, Math.ceil(fraction * total));
     let passed = 0;
     for (const [bucket, count] of this.#counts.entries()) {
-      if (count > 0 && passed + count >= rank) return within(bucket, (rank - passed) / count);
       passed += count;
+      if (passed >= rank) return middleOf(bucket);
     }
     return null;
   }
@@ -69,12 +69,14 @@ function bucketOf(durationMs: number): number {
   return 1 + 2 * power + (durationMs >= (HALFWAY[power] ?? MAX_MS) ? 1 : 0);
 }
 
-/** A position inside a bucket, from 0 to 1, as a duration. */
-function within(bucket: number, position: number): number {
-  const start = bucket === 0 ? 0 : 2 ** ((bucket - 1) / 2);
-  const end = 2 ** (bucket / 2);
-  const duration = start + (end - start) * position;
-  return duration < 10 ? Math.round(duration * 10) / 10 : Math.round(duration);
+/**
+ * The geometric middle of a bucket, which is at most a fifth from its ends. Where in the bucket the durations are is not known: they
+ * may all be equal.
+ */
+function middleOf(bucket: number): number {
+  if (bucket === 0) return 0.5;
+  const duration = 2 ** ((bucket - 0.5) / 2);
+  return duration < 10 ? Math.round(duration * 100) / 100 : Math.round(duration);
 }
 
 export function isCount(value: unknown): value is number {
