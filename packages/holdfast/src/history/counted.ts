@@ -54,7 +54,7 @@ export class Counts {
     const key = `${queue}\n${type}`;
     const known = this.#pairs.get(key);
     if (known !== undefined) return known;
-    if (this.#pairs.size >= MAX_PAIRS && queue !== OTHERS) return this.of(OTHERS, OTHERS);
+    if (this.#pairs.size >= MAX_PAIRS && (queue !== OTHERS || type !== OTHERS)) return this.of(OTHERS, OTHERS);
     const counted = newCounted(queue, type);
     this.#pairs.set(key, counted);
     return counted;
