@@ -22,19 +22,32 @@ interface RecorderParts {
   events: Emitter;
 }
 
+interface Minute {
+  at: number;
+  writer: string;
+  counts: Counts;
+  /** False once it is being written: what is counted meanwhile must not be lost. */
+  isOpen: boolean;
+}
+
 /**
  * Counts what this process does to jobs, and writes the counts of each minute once, after its end. A process that is killed loses
  * the counts of its last minute. Counting is a few additions in memory: nothing waits for it.
  */
 export class HistoryRecorder {
   readonly #parts: RecorderParts;
-  readonly #writer = randomBytes(8).toString("hex");
-  readonly #minutes = new Map<number, Counts>();
-  #current: { at: number; counts: Counts } | null = null;
+  readonly #writer = newWriter();
+  /** The last minute of this writer. Another record of it or an earlier one has another writer, and does not replace it. */
+  #lastMinute = Number.NEGATIVE_INFINITY;
+  /** Not written yet, in the order of their creation. */
+  #minutes: Minute[] = [];
+  #current: Minute | null = null;
   /** The jobs of a batch mostly have one queue and type: the last pair of the current minute saves a lookup. */
   #last: { at: number; counted: Counted } | null = null;
   #timer: Timer | null = null;
   #writing: Promise<void> = Promise.resolve();
+  #isFailing = false;
+  #isStopped = false;
 
   constructor(parts: RecorderParts) {
     this.#parts = parts;
@@ -74,9 +87,9 @@ export class HistoryRecorder {
 
   /** Writes everything and stops. An error of the store is ignored: counts must not prevent a client from closing. */
   async stop(): Promise<void> {
+    this.#isStopped = true;
     this.#timer?.cancel();
     await this.flush({ all: true });
-    this.#timer?.cancel();
   }
 
   #counted(queue: string, type: string, now: number): Counted {
@@ -85,25 +98,26 @@ export class HistoryRecorder {
       if (last.counted.queue === queue && last.counted.type === type) return last.counted;
     }
     const at = startOf("minute", now);
-    const counted = this.#counts(at).of(queue, type);
+    if (this.#current?.at !== at) {
+      this.#current = this.#minutes.find((minute) => minute.at === at && minute.isOpen) ?? this.#open(at);
+    }
+    const counted = this.#current.counts.of(queue, type);
     this.#last = { at, counted };
     return counted;
   }
 
-  /** The counts of this minute. */
-  #counts(at: number): Counts {
-    if (this.#current?.at === at) return this.#current.counts;
-    let counts = this.#minutes.get(at);
-    if (counts === undefined) {
-      this.#minutes.set(at, (counts = new Counts()));
-      if (this.#minutes.size > MAX_MINUTES) this.#minutes.delete(Math.min(...this.#minutes.keys()));
-      this.#schedule();
-    }
-    this.#current = { at, counts };
-    return counts;
+  #open(at: number): Minute {
+    const writer = at > this.#lastMinute ? this.#writer : newWriter();
+    this.#lastMinute = Math.max(this.#lastMinute, at);
+    const minute = { at, writer, counts: new Counts(), isOpen: true };
+    this.#minutes.push(minute);
+    if (this.#minutes.length > MAX_MINUTES) this.#minutes.shift();
+    this.#schedule();
+    return minute;
   }
 
   #schedule(): void {
+    if (this.#isStopped) return;
     const { clock, random } = this.#parts;
     const now = clock.now();
     const delayMs = startOf("minute", now) + MINUTE_MS - now + SPREAD_MS * random();
@@ -118,21 +132,36 @@ export class HistoryRecorder {
   }
 
   async #write(all: boolean): Promise<void> {
-    const { store, clock, events } = this.#parts;
+    const { store, clock } = this.#parts;
     const currentMinute = startOf("minute", clock.now());
-    const ended = [...this.#minutes].filter(([at]) => all || at !== currentMinute);
-    if (ended.length > 0) {
-      const records = ended.map(([at, counts]): HistoryRecord => {
-        return { resolution: "minute", at, writer: this.#writer, data: counts.toText() };
+    const ended = new Set(this.#minutes.filter(({ at }) => all || at !== currentMinute));
+    if (ended.size > 0) {
+      for (const minute of ended) minute.isOpen = false;
+      this.#current = this.#last = null;
+      const records = [...ended].map(({ at, writer, counts }): HistoryRecord => {
+        return { resolution: "minute", at, writer, data: counts.toText() };
       });
       try {
         await store.putHistory(records);
-        for (const [at] of ended) this.#minutes.delete(at);
-        if (this.#current !== null && !this.#minutes.has(this.#current.at)) this.#current = this.#last = null;
+        this.#minutes = this.#minutes.filter((minute) => !ended.has(minute));
+        this.#report(null);
       } catch (error) {
-        events.emit("outage", { doing: "history", error });
+        this.#report(error);
       }
     }
-    if (this.#minutes.size > 0) this.#schedule();
+    if (this.#minutes.length > 0) this.#schedule();
   }
+
+  /** Reports the beginning and the end of an outage. */
+  #report(error: unknown): void {
+    const { events } = this.#parts;
+    const isFailing = error !== null;
+    if (isFailing && !this.#isFailing) events.emit("outage", { doing: "history", error });
+    if (!isFailing && this.#isFailing) events.emit("outageEnded", { doing: "history" });
+    this.#isFailing = isFailing;
+  }
+}
+
+function newWriter(): string {
+  return randomBytes(8).toString("hex");
 }
