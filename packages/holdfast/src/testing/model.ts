@@ -25,11 +25,14 @@ import type {
   NewJob,
   Outcome,
   PurgeRequest,
+  QueueRecord,
   RemoveResult,
   RetryResult,
   ChangeScope,
   SettleResult,
   StartMark,
+  StoredError,
+  TransitionRecord,
   UniqueKey,
   UpdateResult,
 } from "../store.js";
@@ -44,7 +47,10 @@ import { ScheduleModel } from "./model-schedules.js";
 export class StoreModel {
   readonly jobs: Map<string, ModelJob> = new Map();
   readonly keys: Map<string, HeldKey> = new Map();
-  readonly paused: Set<string> = new Set();
+  /** By whom and when each paused queue was paused. */
+  readonly paused: Map<string, Pick<QueueRecord, "pausedAt" | "pausedBy">> = new Map();
+  /** Every transition, in order. */
+  readonly transitions: TransitionRecord[] = [];
   readonly schedules: ScheduleModel = new ScheduleModel((job, now) => this.insert(job, now));
   #inserted = 0;
 
@@ -55,7 +61,7 @@ export class StoreModel {
       if (holder !== undefined) return this.#conflict(job, job.unique, holder.job, now);
       this.keys.set(job.unique.key, heldKey(job.id, job.unique, now));
     }
-    this.jobs.set(job.id, newRecord(job, now, this.#inserted++));
+    this.#changed(this.#add(newRecord(job, now, this.#inserted++)), now);
     return { status: "inserted" };
   }
 
@@ -73,9 +79,19 @@ export class StoreModel {
     }
     // Overwritten as if it had just been enqueued; only its id, its history and its fence stay.
     const { id, order, createdAt, fence, attempts } = holder;
-    this.jobs.set(id, { ...newRecord({ ...job, id }, now, order), createdAt, fence, attempts });
+    this.#changed(this.#add({ ...newRecord({ ...job, id }, now, order), createdAt, fence, attempts }), now);
     this.keys.set(unique.key, heldKey(id, unique, now));
     return { status: "duplicate", of, replaced: true };
+  }
+
+  #add(job: ModelJob): ModelJob {
+    this.jobs.set(job.id, job);
+    return job;
+  }
+
+  /** Records the state that the job has now. */
+  #changed({ id, type, queue, state: to }: ModelJob, now: number): void {
+    this.transitions.push({ id, type, queue, to, at: now });
   }
 
   #freeKey(job: ModelJob, scopes: readonly UniqueKey["scope"][]): void {
@@ -86,12 +102,16 @@ export class StoreModel {
 
   /** All claimable jobs, in claim order. */
   claimable(request: Pick<ClaimRequest, "queues" | "types">, now: number): ModelJob[] {
-    return [...this.jobs.values()]
-      .filter((job) => job.dueAt !== null && job.dueAt <= now)
+    return this.#due(now)
       .filter((job) => !this.paused.has(job.queue) && !this.paused.has(ALL_QUEUES))
       .filter((job) => request.queues === null || request.queues.includes(job.queue))
       .filter((job) => request.types === null || request.types.includes(job.type))
       .sort((a, b) => b.priority - a.priority || (a.dueAt ?? 0) - (b.dueAt ?? 0) || a.order - b.order);
+  }
+
+  /** Waiting jobs that may run, and leased ones whose lease has expired. */
+  #due(now: number): ModelJob[] {
+    return [...this.jobs.values()].filter((job) => job.dueAt !== null && job.dueAt <= now);
   }
 
   claim(request: ClaimRequest, now: number): ClaimedJob[] {
@@ -110,7 +130,7 @@ export class StoreModel {
     const job = this.#existing(id);
     const count = countClaim(job);
     const previous = { state: job.state, attempt: attemptsUsed(job), exhausted: count.exhausted };
-    const errorBefore = job.error;
+    const errorBefore = job.error && withoutFingerprint(job.error);
     if (count.lost) this.#recordExpiredLease(job, now);
     Object.assign(job, {
       state: "claimed",
@@ -122,6 +142,7 @@ export class StoreModel {
       claimedAt: now,
       startedAt: null,
     } satisfies Partial<ModelJob>);
+    this.#changed(job, now);
     this.#freeKey(job, ["waiting"]);
     return claimedRecord(job, errorBefore, previous);
   }
@@ -144,11 +165,14 @@ export class StoreModel {
     return this.#leasedBy(lease) !== undefined;
   }
 
-  start(mark: StartMark): LeaseResult {
+  start(mark: StartMark, now: number): LeaseResult {
     const job = this.#leasedBy(mark);
     if (job === undefined) return "lost";
-    if (job.state === "claimed") job.startedAt = mark.startedAt;
-    job.state = "running";
+    if (job.state === "claimed") {
+      job.startedAt = mark.startedAt;
+      job.state = "running";
+      this.#changed(job, now);
+    }
     return job.cancelRequestedAt === null ? "kept" : "cancel";
   }
 
@@ -177,6 +201,7 @@ export class StoreModel {
       if (!outcome.keep && to === outcome.to) this.purge(job.id);
     } else {
       this.#wait(job, to, now + outcome.delayMs);
+      this.#changed(job, now);
     }
     return cancelled ? "cancelled" : "applied";
   }
@@ -185,6 +210,7 @@ export class StoreModel {
     const keepMs = job.settings?.keepMs?.[state];
     const purgeAt = keepMs === undefined ? null : now + keepMs;
     Object.assign(job, { state, dueAt: null, finishedAt: now, purgeAt, worker: null } satisfies Partial<ModelJob>);
+    this.#changed(job, now);
     this.#freeKey(job, ["waiting", "live"]);
   }
 
@@ -215,6 +241,7 @@ export class StoreModel {
       this.keys.set(job.unique.key, heldKey(id, job.unique, now));
     }
     this.#wait(job, "pending", now);
+    this.#changed(job, now);
     // A retried job must be able to run, so an old expiry is removed.
     const fresh = { attempt: 0, losses: 0, releases: 0, finishedAt: null, cancelRequestedAt: null, expiresAt: null };
     Object.assign(job, { ...fresh, error: null, purgeAt: null } satisfies Partial<ModelJob>);
@@ -265,7 +292,10 @@ export class StoreModel {
     job.losses++;
     if (job.cancelRequestedAt !== null) this.#finish(job, "cancelled", now);
     else if (used >= job.maxAttempts) this.#finish(job, "dead", now);
-    else this.#wait(job, "pending", now);
+    else {
+      this.#wait(job, "pending", now);
+      this.#changed(job, now);
+    }
     return reapedJob(job);
   }
 
@@ -305,13 +335,27 @@ export class StoreModel {
     this.jobs.delete(id);
   }
 
-  /** Since when the oldest due job has waited for a worker. Jobs of paused queues do not count. */
-  oldestDueAt(now: number): number | null {
-    const due = this.claimable({ queues: null, types: null }, now).filter((job) => isWaiting(job.state));
-    return due.reduce<number | null>(
-      (oldest, { dueAt }) => (oldest !== null && oldest < (dueAt ?? now) ? oldest : dueAt),
-      null,
-    );
+  pause(queue: string, by: string | null, now: number): void {
+    if (!this.paused.has(queue)) this.paused.set(queue, { pausedAt: now, pausedBy: by });
+  }
+
+  /** How many due jobs of its queue a claim would take before this one. Without strict order, only those due earlier. */
+  countAhead(before: ModelJob, now: number, { strictOrder }: { strictOrder: boolean }): number {
+    const isAhead = ({ priority, dueAt, order }: ModelJob): boolean => {
+      if (priority !== before.priority) return priority > before.priority;
+      const earlierMs = (before.dueAt ?? 0) - (dueAt ?? 0);
+      return earlierMs > 0 || (strictOrder && earlierMs === 0 && order < before.order);
+    };
+    return this.#due(now).filter((job) => job.queue === before.queue && job.id !== before.id && isAhead(job)).length;
+  }
+
+  /** How long the oldest due job of each queue has waited for a worker. Paused queues do not count. */
+  oldestDue(now: number): Map<string, number> {
+    const oldest = new Map<string, number>();
+    for (const { queue, state, dueAt } of this.claimable({ queues: null, types: null }, now)) {
+      if (isWaiting(state)) oldest.set(queue, Math.max(oldest.get(queue) ?? 0, now - (dueAt ?? now)));
+    }
+    return oldest;
   }
 
   /** Jobs by queue, type and state, as `queue/type/state`. */
@@ -340,4 +384,9 @@ export class StoreModel {
     if (job === undefined || (user !== undefined && job.user !== user)) return undefined;
     return states?.includes(job.state) === false ? undefined : job;
   }
+}
+
+/** The error as a claim returns it. */
+function withoutFingerprint({ message, code, at }: StoredError): ClaimedJob["error"] {
+  return { message, code, at };
 }
