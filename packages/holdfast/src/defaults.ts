@@ -93,6 +93,8 @@ export const LIMITS = {
   /** Releases of a job that do not use up an attempt. */
   freeReleases: 3,
   listPage: 1_000,
+  /** Queues for which stats have the age of the oldest due job. */
+  statsQueues: 1_000,
   /** Ids in one filter. */
   listIds: 1_000,
   scheduleLength: 200,
@@ -117,6 +119,14 @@ export const LIMITS = {
   targetLength: 2_000,
   /** JSON stored of an audit entry's detail. */
   auditDetailBytes: 16_384,
+  /** Groups of errors. */
+  errorGroups: 1_000,
+  /** JSON of one record of history. */
+  historyBytes: 262_144,
+  /** Followers of one client. */
+  followers: 500,
+  /** Transitions that are recorded at most, while jobs are followed. */
+  transitions: 200_000,
   /** API tokens. */
   tokens: 1_000,
   tokenNameLength: 200,

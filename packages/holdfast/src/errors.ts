@@ -174,6 +174,24 @@ export class WaitTimeoutError extends HoldfastError {
   }
 }
 
+/** `hf.follow` was called with a cursor whose transitions are not stored any more, or a follower read too slowly. */
+export class CursorExpiredError extends HoldfastError {
+  constructor() {
+    super(
+      "CURSOR_EXPIRED",
+      "the cursor has expired: transitions after it were not recorded, or were deleted after 10 minutes; " +
+        "start again without a cursor, and read the jobs that matter with hf.list()",
+    );
+  }
+}
+
+/** One client has as many followers as it may have. */
+export class TooManyFollowersError extends HoldfastError {
+  constructor(max: number) {
+    super("TOO_MANY_FOLLOWERS", `this client already has ${max} followers, the maximum; end some of them first`);
+  }
+}
+
 /** The client, store or worker is closed or stopped. */
 export class ClosedError extends HoldfastError {
   constructor(what: string, advice: string) {

@@ -1,5 +1,8 @@
 import type { AuditEntry, AuditFilter, AuditPage, PutTokenResult, TokenRecord } from "./access/stored-access.js";
+import type { HistoryMerge, HistoryRange, HistoryRecord, HistoryResolution } from "./history/stored-history.js";
+import type { ErrorGroupRecord } from "./job/error-group.js";
 import type { FinishedState, State } from "./job/state.js";
+import type { TransitionPage } from "./job/transition.js";
 import type {
   AttemptRecord,
   JobSettings,
@@ -20,7 +23,10 @@ import type {
 } from "./schedule/stored-schedule.js";
 
 export type * from "./access/stored-access.js";
+export type * from "./history/stored-history.js";
+export type * from "./job/error-group.js";
 export type * from "./job/stored-job.js";
+export type * from "./job/transition.js";
 export type * from "./schedule/stored-schedule.js";
 
 /**
@@ -142,8 +148,11 @@ export interface Store {
 
   /** Counts jobs by queue, type and state. Must be fast for any number of jobs. */
   stats(): Promise<StoreStats>;
-  /** Stops claims from this queue, in all processes, from the next claim on. `*`: from all queues, until `resume("*")`. */
-  pause(queue: string): Promise<void>;
+  /**
+   * Stops claims from this queue, in all processes, from the next claim on. `*`: from all queues, until `resume("*")`. `by`: who
+   * paused it, for people. If the queue is paused already, nothing changes.
+   */
+  pause(queue: string, by?: string | null): Promise<void>;
   /** Undoes `pause`. */
   resume(queue: string): Promise<void>;
   /**
@@ -151,6 +160,46 @@ export interface Store {
    * all queues are paused.
    */
   queues(): Promise<QueueRecord[]>;
+  /**
+   * Counts the due jobs of a queue that a claim would take before a job at `before`: those of higher priority, and those of the
+   * same priority with an earlier due time or, on stores with strict order, an earlier insert. Counts up to `atMost`.
+   */
+  countAhead(before: QueuePosition, atMost: number): Promise<number>;
+
+  /**
+   * Adds failed attempts to their groups, or creates the groups. Adds `count`, keeps the earlier `firstAt` and the later `lastAt`;
+   * `job` and `example` are those of the later one. A repeated call may count twice.
+   */
+  recordErrors(groups: readonly ErrorGroupRecord[]): Promise<void>;
+  /** Returns error groups, the latest `lastAt` first, then by descending fingerprint; at most `limit`, at most `LIMITS.errorGroups`. */
+  errorGroups(limit: number): Promise<ErrorGroupRecord[]>;
+  /** Deletes groups with a `lastAt` before `before`, and those beyond the newest `LIMITS.errorGroups`. Returns how many. */
+  purgeErrorGroups(before: number): Promise<number>;
+
+  /** Stores a record of history. Replaces the record of the same resolution, time and writer. */
+  putHistory(records: readonly HistoryRecord[]): Promise<void>;
+  history(range: HistoryRange): Promise<HistoryRecord[]>;
+  /**
+   * Replaces records by one, in one transaction, if all of them are still stored as they were read. Otherwise it writes nothing and
+   * returns false. The new record may have the writer of one of them.
+   */
+  mergeHistory(merge: HistoryMerge): Promise<boolean>;
+  /** Deletes records of a resolution with `at < before`. Returns how many it deleted, at most `limit`. */
+  purgeHistory(request: { resolution: HistoryResolution; before: number; limit: number }): Promise<number>;
+
+  /**
+   * Records transitions of all processes for at least `forMs` from now. Returns a cursor: every transition that is committed after
+   * this call has returned is found after it. Without a call for longer than that, nothing is recorded, and older cursors expire.
+   */
+  recordTransitions(forMs: number): Promise<string>;
+  /**
+   * Returns up to about `limit` transitions after the cursor, from all processes, each once. None is missed, whatever the order in
+   * which transactions commit. Null: the cursor has expired; transitions after it were deleted or not recorded. Throws
+   * `InvalidOptionError` for a cursor that this store did not return.
+   */
+  transitions(cursor: string, limit: number): Promise<TransitionPage | null>;
+  /** Deletes transitions recorded before `before`, and the oldest beyond `LIMITS.transitions`. Returns how many, at most `limit`. */
+  purgeTransitions(request: { before: number; limit: number }): Promise<number>;
 
   /**
    * Writes a schedule if its stored version is still `version` (null: if no schedule has this name). Otherwise it writes nothing
@@ -298,7 +347,7 @@ export interface ClaimedJob {
   createdAt: number;
   cancelRequested: boolean;
   /** The job's error before this claim, with the time it was set. */
-  error: StoredError | null;
+  error: Omit<StoredError, "fingerprint"> | null;
   tags: readonly string[];
   schedule: ScheduleSlot | null;
   parent: string | null;
@@ -336,8 +385,8 @@ export interface Outcome extends LeaseRef {
   delayMs: number;
   attempt: number;
   releases: number;
-  /** The job's new error; null leaves it unchanged. */
-  error: { message: string; code: string | null } | null;
+  /** The job's new error; null leaves it unchanged. Without a fingerprint it is not grouped. */
+  error: { message: string; code: string | null; fingerprint?: string | null } | null;
   /** When the handler started, for jobs whose `start` was not stored; null if it did not start. */
   startedAt: number | null;
   /** An entry for the job's history; null if the attempt completed or cancelled the job. */
@@ -381,6 +430,8 @@ export interface JobFilter {
   /** Jobs enqueued by the handler of this job. */
   parent?: string | undefined;
   priority?: number | undefined;
+  /** Jobs whose current error is in this group. */
+  fingerprint?: string | undefined;
   createdAfter?: number | undefined;
   createdBefore?: number | undefined;
 }
@@ -454,8 +505,10 @@ export interface PurgeRequest {
 export interface StoreStats {
   /** Jobs by queue, type and state. Combinations without jobs are omitted. */
   counts: { queue: string; type: string; state: State; count: number }[];
-  /** How long the oldest due job has waited for a worker; null if none is due. */
+  /** How long the oldest due job has waited for a worker; null if none is due. Paused queues do not count. */
   oldestDueMs: number | null;
+  /** The same for each queue with due jobs, at most `LIMITS.statsQueues`. */
+  oldestDue: { queue: string; dueMs: number }[];
   /** Jobs that ended in the last 60 seconds. */
   lastMinute: Record<FinishedState, number>;
 }
@@ -463,7 +516,18 @@ export interface StoreStats {
 export interface QueueRecord {
   queue: string;
   paused: boolean;
+  /** Null: not paused, or paused by an earlier version. */
+  pausedAt: number | null;
+  pausedBy: string | null;
   priorities: number[];
+}
+
+/** The place of a waiting job in the order of claims. */
+export interface QueuePosition {
+  id: string;
+  queue: string;
+  priority: number;
+  dueAt: number;
 }
 
 /** Slots of one schedule to turn into jobs, and the schedule's new values. */

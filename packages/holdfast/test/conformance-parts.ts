@@ -7,9 +7,12 @@ const SCHEDULES: readonly StoreSubject[] = [
   "schedules: slots",
   "audit log",
   "tokens",
+  "error groups",
+  "history records",
 ];
 const PROCESSES: readonly StoreSubject[] = [
   "migrate, close and hints",
+  "transitions",
   "concurrency",
   "schedules: concurrency",
   "processes",

@@ -31,6 +31,33 @@ const FAULTS: Record<string, (store: Store) => Partial<Store>> = {
       return store.putSchedule(schedule, null);
     },
   }),
+  "forgets who paused a queue": (store) => ({ pause: (queue) => store.pause(queue) }),
+  "loses the fingerprint of a failure": (store) => ({
+    settle: (outcomes) =>
+      store.settle(
+        outcomes.map((outcome) => ({
+          ...outcome,
+          error:
+            outcome.to === "failed" && outcome.error !== null ? { ...outcome.error, fingerprint: null } : outcome.error,
+        })),
+      ),
+  }),
+  "misses transitions of cancelled jobs": (store) => ({
+    async transitions(cursor, limit) {
+      const page = await store.transitions(cursor, limit);
+      return page && { ...page, transitions: page.transitions.filter(({ to }) => to !== "cancelled") };
+    },
+  }),
+  "returns a transition twice": (store) => ({
+    async transitions(cursor, limit) {
+      const page = await store.transitions(cursor, limit);
+      const again = page?.transitions.filter(({ to }) => to === "dead") ?? [];
+      return page && { ...page, transitions: [...page.transitions, ...again] };
+    },
+  }),
+  "counts one job too few ahead": (store) => ({
+    countAhead: async (before, atMost) => Math.max(0, (await store.countAhead(before, atMost)) - 1),
+  }),
   "loses every third job": (store) => {
     let count = 0;
     return {

@@ -382,7 +382,8 @@ export interface Job<Input = unknown, Output = unknown> {
   user: string | null;
   input: Input;
   output: Output | null;
-  error: { message: string; code: string | null; at: Date } | null;
+  /** `fingerprint`: its group in `hf.errorGroups()`; null if it is not grouped. */
+  error: { message: string; code: string | null; at: Date; fingerprint: string | null } | null;
   /** Attempts used so far; 1 during the first. */
   attempt: number;
   maxAttempts: number;

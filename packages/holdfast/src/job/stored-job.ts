@@ -68,6 +68,8 @@ export interface StoredError {
   message: string;
   code: string | null;
   at: number;
+  /** The group of errors that it belongs to; null if it is not grouped. See fingerprint.ts. */
+  fingerprint: string | null;
 }
 
 /** `data` is JSON, at most `LIMITS.progressBytes`. */

@@ -32,6 +32,7 @@ export type Source =
   | { by: "schedule"; schedule: string }
   | { by: "parent"; parent: string }
   | { by: "tag"; tag: string }
+  | { by: "fingerprint"; fingerprint: string }
   /** Finished jobs of these kinds. */
   | { by: "kinds"; kinds: readonly Kind[] }
   /** Live jobs, in order. */
@@ -239,10 +240,11 @@ function hasKind({ states, types, queues }: JobFilter): boolean {
 function hasOther(filter: JobFilter): boolean {
   return hasTime(filter) || filter.priority !== undefined;
 }
-/** The parent, user, schedule and tag of a filter. Each has an index with its jobs in order. */
-function ownersOf({ parent, user, schedule, tag }: JobFilter): Source[] {
+/** The parent, fingerprint, user, schedule and tag of a filter. Each has an index with its jobs in order. */
+function ownersOf({ parent, fingerprint, user, schedule, tag }: JobFilter): Source[] {
   const owners: Source[] = [];
   if (parent !== undefined) owners.push({ by: "parent", parent });
+  if (fingerprint !== undefined) owners.push({ by: "fingerprint", fingerprint });
   if (user !== undefined) owners.push({ by: "user", user });
   if (schedule !== undefined) owners.push({ by: "schedule", schedule });
   if (tag !== undefined) owners.push({ by: "tag", tag });

@@ -1,7 +1,10 @@
 import { deepStrictEqual } from "node:assert/strict";
-import { isFinished, isLeased } from "../job/state.js";
-import type { JobFilter, Store, StoredJob } from "../store.js";
+import { isDeepStrictEqual } from "node:util";
+import { isFinished, isLeased, isWaiting } from "../job/state.js";
+import type { JobFilter, Store, StoredJob, TransitionRecord } from "../store.js";
+import type { Follower } from "./exercise-store/follower.js";
 import { KEYS, PARENTS } from "./model-commands.js";
+import { FINGERPRINTS } from "./model-drafts.js";
 import { countLabel } from "./model-job.js";
 import type { StoreModel } from "./model.js";
 
@@ -25,6 +28,7 @@ export function must(holds: boolean, what: () => string): void {
 
 // Small, so that cursors are used.
 const PAGE = 7;
+const MAX_AHEAD = 5;
 
 /** Every job of the store that matches, oldest first, read in this order. */
 export async function allJobs(
@@ -50,10 +54,15 @@ export async function compareState(store: Store, model: StoreModel, now: number)
   const stats = await store.stats();
   const counts = stats.counts.map((row) => [countLabel(row), row.count] as const);
   same(new Map(counts), model.counts(), "stats().counts");
-  const oldest = model.oldestDueAt(now);
-  same(stats.oldestDueMs, oldest === null ? null : now - oldest, "stats().oldestDueMs");
-  const paused = (await store.queues()).filter((queue) => queue.paused).map((queue) => queue.queue);
-  same(paused.toSorted(), [...model.paused].toSorted(), "the paused queues");
+  const oldestDue = model.oldestDue(now);
+  same(new Map(stats.oldestDue.map(({ queue, dueMs }) => [queue, dueMs])), oldestDue, "stats().oldestDue");
+  same(stats.oldestDueMs, oldestDue.size === 0 ? null : Math.max(...oldestDue.values()), "stats().oldestDueMs");
+  const paused = (await store.queues()).filter((queue) => queue.paused);
+  same(
+    new Map(paused.map(({ queue, pausedAt, pausedBy }) => [queue, { pausedAt, pausedBy }])),
+    model.paused,
+    "the paused queues",
+  );
   return jobs;
 }
 
@@ -70,7 +79,7 @@ export async function compareHistories(store: Store, model: StoreModel): Promise
   }
 }
 
-/** Lists by parent, priority and id, in both orders, and the holders of keys equal the model. */
+/** Lists by parent, priority, fingerprint and id, in both orders, the holders of keys and the jobs ahead equal the model. */
 export async function compareLists(store: Store, model: StoreModel, now: number): Promise<void> {
   const jobs = [...model.jobs.values()].toSorted((a, b) => a.order - b.order);
   const someIds = jobs.filter((_, at) => at % 3 === 0).map(({ id }) => id);
@@ -78,6 +87,10 @@ export async function compareLists(store: Store, model: StoreModel, now: number)
     [{}, () => true],
     [{ priority: 5 }, ({ priority }) => priority === 5],
     [{ ids: [...someIds, PARENTS[0] ?? ""] }, ({ id }) => someIds.includes(id)],
+    ...FINGERPRINTS.map((fingerprint): [JobFilter, (job: StoredJob) => boolean] => [
+      { fingerprint },
+      (job: StoredJob) => job.error?.fingerprint === fingerprint,
+    ]),
     ...PARENTS.map((parent): [JobFilter, (job: StoredJob) => boolean] => [
       { parent },
       (job: StoredJob) => job.parent === parent,
@@ -97,7 +110,34 @@ export async function compareLists(store: Store, model: StoreModel, now: number)
       `${what}, oldest first`,
     );
   }
+  for (const job of jobs.filter(({ state }) => isWaiting(state))) {
+    const { id, queue, priority, dueAt } = job;
+    const expected = Math.min(model.countAhead(job, now, store.capabilities), MAX_AHEAD);
+    const found = await store.countAhead({ id, queue, priority, dueAt: dueAt ?? 0 }, MAX_AHEAD);
+    same(found, expected, `the number of jobs ahead of ${id}`);
+  }
   for (const key of KEYS) same(await store.keyHolder(key), model.keyHolder(key, now), `the holder of ${key}`);
+}
+
+/** The transitions of each job that the store returned equal the model. */
+export async function compareTransitions(follower: Follower, model: StoreModel): Promise<void> {
+  const expected = byJob(model.transitions);
+  await follower.readUntil(() => isDeepStrictEqual(byJob(follower.seen), expected));
+  const seen = byJob(follower.seen);
+  for (const id of new Set([...expected.keys(), ...seen.keys()])) {
+    same(seen.get(id) ?? [], expected.get(id) ?? [], `the transitions of ${id}`);
+  }
+}
+
+/** A store may omit that a pending job was replaced: its state is the same as before. */
+function byJob(transitions: readonly TransitionRecord[]): Map<string, TransitionRecord[]> {
+  const jobs = new Map<string, TransitionRecord[]>();
+  for (const transition of transitions) {
+    const before = jobs.get(transition.id) ?? [];
+    if (transition.to === "pending" && before.at(-1)?.to === "pending") continue;
+    jobs.set(transition.id, [...before, transition]);
+  }
+  return jobs;
 }
 
 const IDENTITY = [

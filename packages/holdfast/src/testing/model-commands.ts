@@ -28,7 +28,8 @@ export type Command =
   | { do: "freeKey"; key: string }
   | { do: "reapExpiredLeases" | "expireOverdue" | "purgeDue"; limit: number }
   | { do: "purge"; state: FinishedState; rule: { olderThanMs: number } | { keep: number }; limit: number }
-  | { do: "pause" | "resume"; queue: string }
+  | { do: "pause"; queue: string; by: string | null }
+  | { do: "resume"; queue: string }
   | { do: "advance"; ms: number }
   | { do: "crash"; worker: string }
   /** `secondProcess`: from now on some workers use a second handle on the same database. */
@@ -235,10 +236,9 @@ export function commands(fc: typeof fastCheck, most: number): Arbitrary<Command[
     ),
     limit: fc.constantFrom(100, 1),
   });
-  add<CommandOf<"pause">>(2, {
-    do: fc.constantFrom("resume", "resume", "resume", "pause"),
-    queue: fc.constantFrom(...QUEUES, ALL_QUEUES),
-  });
+  const queue = fc.constantFrom(...QUEUES, ALL_QUEUES);
+  add<CommandOf<"pause">>(1, { do: fc.constant("pause"), queue, by: orNull(1, fc.constantFrom(...USERS)) });
+  add<CommandOf<"resume">>(2, { do: fc.constant("resume"), queue });
   add<CommandOf<"advance">>(7, { do: fc.constant("advance"), ms: fc.constantFrom(...ADVANCE_MS) });
   add<CommandOf<"crash">>(1, { do: fc.constant("crash"), worker: fc.constantFrom(...WORKERS) });
   add<CommandOf<"reopen">>(2, { do: fc.constantFrom("secondProcess", "secondProcess", "reopen", "maintain") });

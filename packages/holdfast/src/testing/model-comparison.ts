@@ -3,14 +3,27 @@ import { isFinished } from "../job/state.js";
 import type { ClaimRequest, JobUpdate, ReapedJob, NewJob, Store } from "../store.js";
 import type { FakeClock } from "./clock.js";
 import { insertAll } from "./exercise-store/builders.js";
+import { Follower } from "./exercise-store/follower.js";
 import type { ComparedStore } from "./exercise-store/harness.js";
-import { allJobs, compareHistories, compareLists, compareState, Invariants, must, same } from "./model-check.js";
+import {
+  allJobs,
+  compareHistories,
+  compareLists,
+  compareState,
+  compareTransitions,
+  Invariants,
+  must,
+  same,
+} from "./model-check.js";
 import { CALM, CLAIM_ALL, describeCommand, LOOK_AT_KEYS, sensibleOutcome, WORKERS } from "./model-commands.js";
 import type { Command, CommandOf, JobDraft, LeasePick, OutcomeDraft } from "./model-commands.js";
 import { idOf, leaseName, pick } from "./model-names.js";
 import { newJobOf, outcomeOf, updateOf } from "./model-drafts.js";
 import { ScheduleComparison } from "./model-schedule-comparison.js";
 import { StoreModel } from "./model.js";
+
+// Longer than the commands of a run advance the clock.
+const FOLLOW_MS = 30 * 86_400_000;
 
 /**
  * Runs each command on a store and on the model, and fails at the first difference. Results are compared after each command,
@@ -35,6 +48,7 @@ export class Comparison {
   #second: Store | undefined;
   /** A readable line per command, with the jobs it used. */
   readonly lines: string[] = [];
+  #follower: Follower | undefined;
   #touched: string[] = [];
 
   constructor(under: ComparedStore, clock: FakeClock, checkEvery: number) {
@@ -50,6 +64,19 @@ export class Comparison {
       inserted: (job) => this.#inserted(job),
       touched: (what) => void this.#touched.push(what),
     });
+  }
+
+  /** At the beginning: records transitions, which are compared at the end. */
+  async follow(): Promise<void> {
+    const storeOf = (): Store => this.#store;
+    const followed = {
+      clock: this.#clock,
+      // Another handle after a reopen.
+      get store() {
+        return storeOf();
+      },
+    };
+    this.#follower = await Follower.start(followed, FOLLOW_MS);
   }
 
   async close(): Promise<void> {
@@ -97,6 +124,7 @@ export class Comparison {
     for (const { id, state } of await allJobs(this.#store)) {
       must(isFinished(state), () => `after all work without faults, ${id} is still ${state}`);
     }
+    if (this.#follower !== undefined) await compareTransitions(this.#follower, this.#model);
   }
 
   async #do(command: Command): Promise<void> {
@@ -137,8 +165,8 @@ export class Comparison {
       case "purgeDue":
         return this.#purgeDue(command.limit, now);
       case "pause":
-        model.paused.add(command.queue);
-        return this.#store.pause(command.queue);
+        model.pause(command.queue, command.by, now);
+        return this.#store.pause(command.queue, command.by);
       case "resume":
         model.paused.delete(command.queue);
         return this.#store.resume(command.queue);
@@ -202,7 +230,7 @@ export class Comparison {
       ? this.#model.claim(request, now)
       : this.#claimAsChosen(request, jobs, now);
     same({ at, jobs }, { at: now, jobs: expected }, "the result of claim");
-    const leases = jobs.map((job) => ({ job, worker, claimedAt: at, startedAt: null }));
+    const leases = jobs.map((job) => ({ job, worker, claimedAt: at, startedAt: null, fingerprint: null }));
     this.#known.push(...leases);
     this.#held.push(...leases);
   }
@@ -222,7 +250,7 @@ export class Comparison {
     const leases = this.#leases(picks);
     const marks = leases.map(({ job: { id, fence } }) => ({ id, fence, startedAt: now }));
     const results = await this.#storeOf(leases[0]?.worker).start(marks);
-    const expected = marks.map((mark) => this.#model.start(mark));
+    const expected = marks.map((mark) => this.#model.start(mark, now));
     same(results, expected, "the results of start");
     for (const [at, lease] of leases.entries()) if (results[at] !== "lost") lease.startedAt ??= now;
   }

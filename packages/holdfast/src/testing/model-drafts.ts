@@ -8,6 +8,7 @@ import {
   type LeasedJob,
 } from "../engine/worker/outcome.js";
 import { NotRetryable } from "../errors.js";
+import { STALE_FINGERPRINT } from "../job/fingerprint.js";
 import type { JobUpdate, NewJob, Outcome } from "../store.js";
 import type { JobDraft, OutcomeDraft, UpdateDraft } from "./model-commands.js";
 
@@ -36,8 +37,20 @@ export function updateOf(draft: UpdateDraft, id: string, now: number): JobUpdate
   };
 }
 
-/** The outcome that the engine would report. The retry policy is the real one; only the handler's result is made up. */
+const [FIRST, SECOND] = ["00000000000000aa", "00000000000000bb"];
+/** The fingerprints of errors. */
+export const FINGERPRINTS: readonly string[] = [STALE_FINGERPRINT, FIRST, SECOND];
+
+/** The outcome that the engine would report, with a fingerprint if its handler failed. */
 export function outcomeOf(lease: LeasedJob, draft: OutcomeDraft, now: number): Outcome {
+  const outcome = attemptOutcome(lease, draft, now);
+  if (outcome.error === null || (draft.how !== "fail" && draft.how !== "give up")) return outcome;
+  const fingerprint = draft.how === "fail" && draft.started ? FIRST : SECOND;
+  return { ...outcome, error: { ...outcome.error, fingerprint } };
+}
+
+/** The outcome that the engine would report. The retry policy is the real one; only the handler's result is made up. */
+function attemptOutcome(lease: LeasedJob, draft: OutcomeDraft, now: number): Outcome {
   const known = { ...lease, startedAt: lease.startedAt ?? (draft.started ? now : null) };
   const policy = {
     backoff: () => draft.delayMs,

@@ -94,6 +94,7 @@ async function play(
   const under = await open(clock);
   const comparison = new Comparison(under, clock, checkEvery);
   try {
+    await comparison.follow();
     for (const command of list) await comparison.step(command);
     await comparison.finish();
   } catch (error) {

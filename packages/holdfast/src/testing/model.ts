@@ -1,3 +1,4 @@
+import { STALE_FINGERPRINT } from "../job/fingerprint.js";
 import {
   attemptsUsed,
   countClaim,
@@ -24,11 +25,14 @@ import type {
   NewJob,
   Outcome,
   PurgeRequest,
+  QueueRecord,
   RemoveResult,
   RetryResult,
   ChangeScope,
   SettleResult,
   StartMark,
+  StoredError,
+  TransitionRecord,
   UniqueKey,
   UpdateResult,
 } from "../store.js";
@@ -43,7 +47,10 @@ import { ScheduleModel } from "./model-schedules.js";
 export class StoreModel {
   readonly jobs: Map<string, ModelJob> = new Map();
   readonly keys: Map<string, HeldKey> = new Map();
-  readonly paused: Set<string> = new Set();
+  /** By whom and when each paused queue was paused. */
+  readonly paused: Map<string, Pick<QueueRecord, "pausedAt" | "pausedBy">> = new Map();
+  /** Every transition, in order. */
+  readonly transitions: TransitionRecord[] = [];
   readonly schedules: ScheduleModel = new ScheduleModel((job, now) => this.insert(job, now));
   #inserted = 0;
 
@@ -54,7 +61,7 @@ export class StoreModel {
       if (holder !== undefined) return this.#conflict(job, job.unique, holder.job, now);
       this.keys.set(job.unique.key, heldKey(job.id, job.unique, now));
     }
-    this.jobs.set(job.id, newRecord(job, now, this.#inserted++));
+    this.#changed(this.#add(newRecord(job, now, this.#inserted++)), now);
     return { status: "inserted" };
   }
 
@@ -72,9 +79,19 @@ export class StoreModel {
     }
     // Overwritten as if it had just been enqueued; only its id, its history and its fence stay.
     const { id, order, createdAt, fence, attempts } = holder;
-    this.jobs.set(id, { ...newRecord({ ...job, id }, now, order), createdAt, fence, attempts });
+    this.#changed(this.#add({ ...newRecord({ ...job, id }, now, order), createdAt, fence, attempts }), now);
     this.keys.set(unique.key, heldKey(id, unique, now));
     return { status: "duplicate", of, replaced: true };
+  }
+
+  #add(job: ModelJob): ModelJob {
+    this.jobs.set(job.id, job);
+    return job;
+  }
+
+  /** Records the state that the job has now. */
+  #changed({ id, type, queue, state: to }: ModelJob, now: number): void {
+    this.transitions.push({ id, type, queue, to, at: now });
   }
 
   #freeKey(job: ModelJob, scopes: readonly UniqueKey["scope"][]): void {
@@ -85,12 +102,16 @@ export class StoreModel {
 
   /** All claimable jobs, in claim order. */
   claimable(request: Pick<ClaimRequest, "queues" | "types">, now: number): ModelJob[] {
-    return [...this.jobs.values()]
-      .filter((job) => job.dueAt !== null && job.dueAt <= now)
+    return this.#due(now)
       .filter((job) => !this.paused.has(job.queue) && !this.paused.has(ALL_QUEUES))
       .filter((job) => request.queues === null || request.queues.includes(job.queue))
       .filter((job) => request.types === null || request.types.includes(job.type))
       .sort((a, b) => b.priority - a.priority || (a.dueAt ?? 0) - (b.dueAt ?? 0) || a.order - b.order);
+  }
+
+  /** Waiting jobs that may run, and leased ones whose lease has expired. */
+  #due(now: number): ModelJob[] {
+    return [...this.jobs.values()].filter((job) => job.dueAt !== null && job.dueAt <= now);
   }
 
   claim(request: ClaimRequest, now: number): ClaimedJob[] {
@@ -109,7 +130,7 @@ export class StoreModel {
     const job = this.#existing(id);
     const count = countClaim(job);
     const previous = { state: job.state, attempt: attemptsUsed(job), exhausted: count.exhausted };
-    const errorBefore = job.error;
+    const errorBefore = job.error && withoutFingerprint(job.error);
     if (count.lost) this.#recordExpiredLease(job, now);
     Object.assign(job, {
       state: "claimed",
@@ -121,6 +142,7 @@ export class StoreModel {
       claimedAt: now,
       startedAt: null,
     } satisfies Partial<ModelJob>);
+    this.#changed(job, now);
     this.#freeKey(job, ["waiting"]);
     return claimedRecord(job, errorBefore, previous);
   }
@@ -130,7 +152,7 @@ export class StoreModel {
     const { attempt, fence, worker, claimedAt, startedAt } = job;
     const error = { ...STALE_ERROR, stack: null };
     job.attempts.push({ attempt, fence, end: "expired", worker, claimedAt, startedAt, endedAt: now, error });
-    job.error = { ...STALE_ERROR, at: now };
+    job.error = { ...STALE_ERROR, at: now, fingerprint: STALE_FINGERPRINT };
   }
 
   #leasedBy(ref: LeaseRef): ModelJob | undefined {
@@ -143,11 +165,14 @@ export class StoreModel {
     return this.#leasedBy(lease) !== undefined;
   }
 
-  start(mark: StartMark): LeaseResult {
+  start(mark: StartMark, now: number): LeaseResult {
     const job = this.#leasedBy(mark);
     if (job === undefined) return "lost";
-    if (job.state === "claimed") job.startedAt = mark.startedAt;
-    job.state = "running";
+    if (job.state === "claimed") {
+      job.startedAt = mark.startedAt;
+      job.state = "running";
+      this.#changed(job, now);
+    }
     return job.cancelRequestedAt === null ? "kept" : "cancel";
   }
 
@@ -166,7 +191,7 @@ export class StoreModel {
     job.attempt = outcome.attempt;
     job.releases = outcome.releases;
     job.startedAt ??= outcome.startedAt;
-    if (outcome.error !== null) job.error = { ...outcome.error, at: now };
+    if (outcome.error !== null) job.error = { fingerprint: null, ...outcome.error, at: now };
     if (outcome.attemptRecord !== null) job.attempts.push(outcome.attemptRecord);
     const to = cancelled ? "cancelled" : outcome.to;
     if (isFinished(to)) {
@@ -176,6 +201,7 @@ export class StoreModel {
       if (!outcome.keep && to === outcome.to) this.purge(job.id);
     } else {
       this.#wait(job, to, now + outcome.delayMs);
+      this.#changed(job, now);
     }
     return cancelled ? "cancelled" : "applied";
   }
@@ -184,6 +210,7 @@ export class StoreModel {
     const keepMs = job.settings?.keepMs?.[state];
     const purgeAt = keepMs === undefined ? null : now + keepMs;
     Object.assign(job, { state, dueAt: null, finishedAt: now, purgeAt } satisfies Partial<ModelJob>);
+    this.#changed(job, now);
     this.#freeKey(job, ["waiting", "live"]);
   }
 
@@ -214,6 +241,7 @@ export class StoreModel {
       this.keys.set(job.unique.key, heldKey(id, job.unique, now));
     }
     this.#wait(job, "pending", now);
+    this.#changed(job, now);
     // A retried job must be able to run, so an old expiry is removed.
     const fresh = { attempt: 0, losses: 0, releases: 0, finishedAt: null, cancelRequestedAt: null, expiresAt: null };
     const unclaimed = { claimedAt: null, startedAt: null };
@@ -265,7 +293,10 @@ export class StoreModel {
     job.losses++;
     if (job.cancelRequestedAt !== null) this.#finish(job, "cancelled", now);
     else if (used >= job.maxAttempts) this.#finish(job, "dead", now);
-    else this.#wait(job, "pending", now);
+    else {
+      this.#wait(job, "pending", now);
+      this.#changed(job, now);
+    }
     return reapedJob(job);
   }
 
@@ -278,7 +309,7 @@ export class StoreModel {
 
   expire(id: string, now: number): ReapedJob {
     const job = this.#existing(id);
-    job.error = { ...EXPIRED_ERROR, at: now };
+    job.error = { ...EXPIRED_ERROR, at: now, fingerprint: null };
     this.#finish(job, "dead", now);
     return reapedJob(job);
   }
@@ -303,13 +334,27 @@ export class StoreModel {
     this.jobs.delete(id);
   }
 
-  /** Since when the oldest due job has waited for a worker. Jobs of paused queues do not count. */
-  oldestDueAt(now: number): number | null {
-    const due = this.claimable({ queues: null, types: null }, now).filter((job) => isWaiting(job.state));
-    return due.reduce<number | null>(
-      (oldest, { dueAt }) => (oldest !== null && oldest < (dueAt ?? now) ? oldest : dueAt),
-      null,
-    );
+  pause(queue: string, by: string | null, now: number): void {
+    if (!this.paused.has(queue)) this.paused.set(queue, { pausedAt: now, pausedBy: by });
+  }
+
+  /** How many due jobs of its queue a claim would take before this one. Without strict order, only those due earlier. */
+  countAhead(before: ModelJob, now: number, { strictOrder }: { strictOrder: boolean }): number {
+    const isAhead = ({ priority, dueAt, order }: ModelJob): boolean => {
+      if (priority !== before.priority) return priority > before.priority;
+      const earlierMs = (before.dueAt ?? 0) - (dueAt ?? 0);
+      return earlierMs > 0 || (strictOrder && earlierMs === 0 && order < before.order);
+    };
+    return this.#due(now).filter((job) => job.queue === before.queue && job.id !== before.id && isAhead(job)).length;
+  }
+
+  /** How long the oldest due job of each queue has waited for a worker. Paused queues do not count. */
+  oldestDue(now: number): Map<string, number> {
+    const oldest = new Map<string, number>();
+    for (const { queue, state, dueAt } of this.claimable({ queues: null, types: null }, now)) {
+      if (isWaiting(state)) oldest.set(queue, Math.max(oldest.get(queue) ?? 0, now - (dueAt ?? now)));
+    }
+    return oldest;
   }
 
   /** Jobs by queue, type and state, as `queue/type/state`. */
@@ -338,4 +383,9 @@ export class StoreModel {
     if (job === undefined || (user !== undefined && job.user !== user)) return undefined;
     return states?.includes(job.state) === false ? undefined : job;
   }
+}
+
+/** The error as a claim returns it. */
+function withoutFingerprint({ message, code, at }: StoredError): ClaimedJob["error"] {
+  return { message, code, at };
 }

@@ -15,7 +15,8 @@ describe.each(["before ANALYZE", "after ANALYZE"])("query plans %s", (when) => {
 
   /** Statements that pick jobs by queue, priority and due time. */
   function claimStatements(ofType: boolean): string[] {
-    const found = [...prepared].filter((sql) => /queue = \?.*priority = \? AND due_at <=? ?\?/s.test(sql));
+    const picks = [...prepared].filter((sql) => /queue = \?.*priority = \? AND due_at <=? ?\?/s.test(sql));
+    const found = picks.filter((sql) => !sql.includes("count(*)"));
     return found.filter((sql) => /\btype = \?/.test(sql) === ofType);
   }
 
@@ -26,6 +27,27 @@ describe.each(["before ANALYZE", "after ANALYZE"])("query plans %s", (when) => {
       expect(planOf(sql)).toMatch(
         /^SEARCH holdfast_jobs USING (COVERING )?INDEX holdfast_jobs_due \(queue=\? AND priority=\? AND due_at[<>]\?( AND due_at<\?)?\)$/,
       );
+    }
+  });
+
+  it("jobs ahead are counted in the index of due jobs", () => {
+    const statements = [...prepared].filter((sql) => /count\(\*\) FROM \(SELECT 1 FROM holdfast_jobs/.test(sql));
+    expect(statements).toHaveLength(2);
+    for (const sql of statements) {
+      expect(planOf(sql)).toMatch(
+        /SEARCH holdfast_jobs USING COVERING INDEX holdfast_jobs_due \(queue=\? AND priority=\? AND due_at<\?\)/,
+      );
+    }
+  });
+
+  it("history, transitions and error groups are read in order", () => {
+    const tables = /FROM holdfast_(history|transitions|error_groups)\b/;
+    const statements = [...prepared].filter((sql) => tables.test(sql) && sql.includes("ORDER BY"));
+    expect(statements).toHaveLength(6);
+    for (const sql of statements) {
+      const plan = planOf(sql);
+      expect({ sql, plan, sorts: /TEMP B-TREE/.test(plan) }).toEqual({ sql, plan, sorts: false });
+      if (!sql.includes("error_groups")) expect(plan).toMatch(/^(SEARCH|SCAN holdfast_transitions$)/);
     }
   });
 
@@ -101,6 +123,11 @@ describe.each(["before ANALYZE", "after ANALYZE"])("query plans %s", (when) => {
       "a schedule",
       { schedule: "digest" },
       [`SEARCH j USING COVERING INDEX holdfast_jobs_schedule (schedule=? AND ${BOUNDS})`],
+    ],
+    [
+      "jobs of an error group",
+      { fingerprint: "00c0ffee00c0ffee" },
+      [`SEARCH j USING COVERING INDEX holdfast_jobs_fingerprint (fingerprint=? AND ${BOUNDS})`],
     ],
     ["jobs with a tag", { tag: "odd" }, ["SEARCH g USING PRIMARY KEY (tag=? AND job>? AND job<?)", BY_ROWID]],
     ["jobs of a time", { createdBefore: 5 }, [ALL]],

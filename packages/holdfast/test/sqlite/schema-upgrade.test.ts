@@ -2,9 +2,12 @@ import { readFileSync } from "node:fs";
 import type { Database } from "better-sqlite3";
 import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
+import type { ClaimedJob } from "#src/store.js";
+import { claim, failureOf, FINGERPRINT } from "#src/testing/exercise-store/builders.js";
 import { startChild } from "./child.js";
-import { connect, everyJob, integrity, open, tempFile } from "./scene.js";
+import { connect, everyJob, integrity, open, openStore, tempFile } from "./scene.js";
 
+const VERSION_5 = readFileSync(new URL("../fixtures/schema-5.sql", import.meta.url), "utf8");
 const VERSION_1 = readFileSync(new URL("../fixtures/schema-1.sql", import.meta.url), "utf8");
 const PROCESSES = 4;
 
@@ -152,6 +155,56 @@ describe("a file of schema version 1", () => {
     expect(() => db.exec("INSERT INTO holdfast_schedules SELECT * FROM holdfast_schedules")).toThrow(
       expect.objectContaining({ code: "SQLITE_CONSTRAINT_PRIMARYKEY" }),
     );
+  });
+});
+
+describe("a file of schema version 5", () => {
+  /** A paused queue, and a job that failed. */
+  function makeVersion5(file: string): void {
+    const db = connect(file);
+    db.pragma("journal_mode = WAL");
+    db.exec(VERSION_5);
+    db.exec(`
+      INSERT INTO holdfast_jobs (id, type, queue, priority, state, input, attempt, max_attempts, losses, releases, fence, run_at,
+        due_at, created_at, updated_at, error, error_code, error_at)
+      VALUES ('${ID(1)}', 'old', 'default', 0, 'failed', '{}', 1, 4, 0, 0, 1, 1, 1, 1, 1, 'it broke', 'E_OLD', 5);
+      INSERT INTO holdfast_counts VALUES ('default', 'old', 'failed', 1);
+      INSERT INTO holdfast_paused VALUES ('default'), ('*');
+    `);
+    db.close();
+  }
+
+  it("is migrated to the schema of a new file", async () => {
+    const file = tempFile();
+    makeVersion5(file);
+    await openStore(file);
+    const fresh = tempFile();
+    await openStore(fresh);
+    expectMigrated(connect(file));
+    expect(shape(connect(file))).toEqual(shape(connect(fresh)));
+    expect(integrity(file)).toBe("ok");
+  });
+
+  it("keeps errors without a group and anonymous pauses", async () => {
+    const file = tempFile();
+    makeVersion5(file);
+    const store = await openStore(file);
+    const error = { message: "it broke", code: "E_OLD", at: 5, fingerprint: null };
+    expect((await store.get(ID(1)))?.error).toEqual(error);
+    const anonymous = { paused: true, pausedAt: null, pausedBy: null };
+    expect(await store.queues()).toEqual([
+      { queue: "default", ...anonymous, priorities: [0] },
+      { queue: "*", ...anonymous, priorities: [] },
+    ]);
+    await store.pause("default", "ada");
+    expect((await store.queues())[0]).toMatchObject(anonymous);
+    await store.resume("*");
+    await store.resume("default");
+    const cursor = await store.recordTransitions(60_000);
+    const [job] = await claim(store);
+    await store.settle([failureOf(job as ClaimedJob, "again")]);
+    expect((await store.list({ fingerprint: FINGERPRINT }, { limit: 5, cursor: null })).jobs).toHaveLength(1);
+    expect((await store.transitions(cursor, 10))?.transitions.map(({ to }) => to)).toEqual(["claimed", "failed"]);
   });
 });
 

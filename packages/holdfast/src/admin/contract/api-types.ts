@@ -1,7 +1,10 @@
 import type { AttemptError, JobAttempt } from "../../job/job.js";
 import type { State, FinishedState } from "../../job/state.js";
 import type { TokenRole } from "../../access/roles.js";
+import type { ErrorGroup } from "../../engine/client/error-groups.js";
 import type { InputCondition } from "../../engine/client/filter.js";
+import type { Reason } from "../../engine/explain/reasons.js";
+import type { HistoryPoint } from "../../engine/history/read-history.js";
 import type { FreeKeyResult } from "../../store.js";
 import type { CalendarUnit } from "../../schedule/calendar.js";
 import type { CalendarScope } from "../../job/enqueue-types.js";
@@ -38,7 +41,8 @@ export interface JobSummary {
   timeoutMs: number | null;
   /** `data`: the object that the handler stored with it; null if it stored none. */
   progress: { fraction: number; note: string | null; data: unknown } | null;
-  error: { message: string; code: string | null; at: Time } | null;
+  /** `fingerprint`: the group of `errors.list` that it belongs to; null if it is not grouped. */
+  error: { message: string; code: string | null; at: Time; fingerprint: string | null } | null;
 }
 
 /** A job with its payload, attempts and log. */
@@ -76,6 +80,8 @@ export interface JobConditions {
   /** Jobs that the handler of this job enqueued. */
   parent?: string;
   priority?: number;
+  /** Jobs whose current error is in this group of `errors.list`. */
+  fingerprint?: string;
   /** The job that holds this unique key now. With `user`, the key is that user's. */
   key?: string;
   /** With `key`: a key per calendar period, such as `{ calendar: "day", zone: "Europe/Berlin" }`. The current period is meant. */
@@ -265,6 +271,10 @@ export interface ScheduleBody extends TimingBody {
 export interface QueueResult {
   queue: string;
   paused: boolean;
+  /** Null if it is not paused, or was paused by an earlier version. */
+  pausedAt: Time | null;
+  /** Who paused it; null if a program did. */
+  pausedBy: string | null;
   priorities: readonly number[];
 }
 
@@ -308,6 +318,55 @@ export interface SessionResult {
   expiresAt: Time | null;
 }
 
+/** Why a job does not run. `reasons` is never empty; its first one is decisive. */
+export interface ExplanationResult {
+  text: string;
+  reasons: ReasonResult[];
+}
+
+export interface ReasonResult extends Omit<Reason, "until"> {
+  until: Time | null;
+}
+
+/** Failed attempts with the same error. */
+export interface ErrorGroupResult extends Omit<ErrorGroup, "firstAt" | "lastAt"> {
+  firstAt: Time;
+  lastAt: Time;
+}
+
+export interface HistoryQuery {
+  /** Default: an hour before `to`. */
+  from?: Time;
+  /** Default: now. */
+  to?: Time;
+  by?: "queue" | "type";
+  queue?: string;
+  type?: string;
+  resolution?: "minute" | "hour";
+}
+
+export interface HistoryResult {
+  resolution: "minute" | "hour";
+  from: Time;
+  to: Time;
+  series: { name: string | null; points: (Omit<HistoryPoint, "at"> & { at: Time })[] }[];
+}
+
+export interface TransitionQuery {
+  cursor?: string;
+  type?: readonly string[];
+  queue?: readonly string[];
+  state?: readonly State[];
+  /** Transitions per page, 1 to 1000. Default 200. */
+  limit?: number;
+}
+
+export interface TransitionResult {
+  transitions: { id: string; type: string; queue: string; to: State; at: Time }[];
+  /** Where the next page begins. Valid for 10 minutes. */
+  cursor: string;
+}
+
 interface ById {
   id: string;
 }
@@ -328,6 +387,7 @@ export interface Calls {
   "jobs.searchCount": { input: CountQuery; result: CountResult };
   "jobs.stats": { input: None; result: StatsResult };
   "jobs.get": { input: ById; result: JobDetail };
+  "jobs.explain": { input: ById; result: ExplanationResult };
   "jobs.enqueue": { input: NewJobBody; result: Enqueued };
   "jobs.update": { input: ById & JobChanges; result: { status: "updated" } };
   "jobs.promote": { input: ById; result: { status: "promoted" } };
@@ -342,6 +402,9 @@ export interface Calls {
   "jobs.cancelMany": { input: ManyJobs; result: OperationResult };
   "jobs.removeMany": { input: ManyJobs; result: OperationResult };
   "jobs.purge": { input: { state: FinishedState; olderThan: string | number }; result: OperationResult };
+  "errors.list": { input: { type?: string; limit?: number }; result: { groups: ErrorGroupResult[] } };
+  "history.get": { input: HistoryQuery; result: HistoryResult };
+  "transitions.list": { input: TransitionQuery; result: TransitionResult };
   "operations.list": { input: None; result: { operations: OperationResult[] } };
   "operations.get": { input: ById; result: OperationResult };
   "operations.stop": { input: ById; result: OperationResult };

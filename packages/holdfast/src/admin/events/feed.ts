@@ -2,7 +2,7 @@ import type { Holdfast } from "../../engine/client/holdfast.js";
 import type { EventName } from "../../engine/events/events.js";
 import type { ListOptions } from "../../engine/client/filter.js";
 import type { Job } from "../../job/job.js";
-import { isWaiting } from "../../job/state.js";
+import { isWaiting, type State } from "../../job/state.js";
 import { messageOf } from "../../job/thrown.js";
 import { ApiError } from "../http/api-error.js";
 import type { Redactor } from "../../redact.js";
@@ -36,14 +36,10 @@ const FORWARDED_EVENTS: readonly EventName[] = [
   "skipped",
 ];
 const TICK_MS = 1_000;
-// Changes by other processes are found by polling the newest jobs once per tick. If those are all backlog, that shows nothing, so the
-// newest running and finished jobs are polled too.
+// Jobs that changed in any process are read and sent together, this many at most.
+const MAX_JOBS_PER_TICK = 500;
 const POLLED_JOBS = 100;
-const POLLS: readonly ListOptions[] = [
-  {},
-  { state: "running" },
-  { state: ["completed", "failed", "dead", "cancelled"] },
-];
+const POLLS: readonly ListOptions[] = [{}, { state: "running" }];
 const MAX_CLIENTS = 200;
 const MAX_PER_TICK = 500;
 // Events within this time are sent together, so that each client costs only a few writes per second.
@@ -53,8 +49,8 @@ const STREAM_MS = 300_000;
 const ENCODER = new TextEncoder();
 
 /**
- * Job events as server-sent events. All clients share one feed: the store is polled once for all of them, and each event is
- * serialized once. The feed stops while no client reads.
+ * Job events as server-sent events. All clients share one feed: it follows the jobs of all processes once for all of them, and each
+ * event is serialized once. The feed stops while no client reads.
  */
 export class Feed {
   readonly #hf: Holdfast;
@@ -73,8 +69,11 @@ export class Feed {
   #deliveredAt = Number.NEGATIVE_INFINITY;
   /** Whether a client has read anything since the last tick. */
   #wasRead = false;
-  /** The polled jobs at the last tick, id to version; null before the first. */
-  #seen: ReadonlyMap<string, string> | null = null;
+  /** Jobs that changed since the last tick. */
+  #changed = new Set<string>();
+  #followed: AbortController | null = null;
+  /** The polled jobs at the last tick. */
+  #seen: ReadonlyMap<string, { state: State; version: string }> = new Map();
   #sent = 0;
   #ticking = false;
 
@@ -119,7 +118,23 @@ export class Feed {
     this.#off = FORWARDED_EVENTS.map((name) => this.#hf.on(name, (event) => this.#sendLimited(name, event)));
     this.#timer = setInterval(() => void this.#tick(), TICK_MS);
     this.#timer.unref();
+    void this.#follow();
     void this.#tick();
+  }
+
+  /** Collects the jobs that any process changes. If it fails, the next tick starts it again. */
+  async #follow(): Promise<void> {
+    const ended = new AbortController();
+    this.#followed = ended;
+    try {
+      for await (const { id } of this.#hf.follow({ signal: ended.signal })) {
+        if (this.#changed.size < MAX_JOBS_PER_TICK) this.#changed.add(id);
+      }
+    } catch (error) {
+      this.#send("outage", { message: messageOf(error) });
+    } finally {
+      if (this.#followed === ended) this.#followed = null;
+    }
   }
 
   #stop(): void {
@@ -128,7 +143,10 @@ export class Feed {
     if (this.#timer !== null) clearInterval(this.#timer);
     if (this.#batchTimer !== null) clearTimeout(this.#batchTimer);
     this.#timer = this.#batchTimer = null;
-    this.#seen = null;
+    this.#followed?.abort();
+    this.#followed = null;
+    this.#changed.clear();
+    this.#seen = new Map();
     this.#pending = "";
     this.#deliveredAt = Number.NEGATIVE_INFINITY;
     this.#buffer.interrupt();
@@ -144,7 +162,9 @@ export class Feed {
     this.#ticking = true;
     try {
       this.#send("stats", statsResult(await this.#hf.stats(), await this.#hf.isPaused()));
+      await this.#sendChanged();
       await this.#pollJobs();
+      if (this.#followed === null && this.#timer !== null) void this.#follow();
     } catch (error) {
       this.#send("outage", { message: messageOf(error) });
     } finally {
@@ -152,20 +172,29 @@ export class Feed {
     }
   }
 
+  async #sendChanged(): Promise<void> {
+    if (this.#changed.size === 0) return;
+    const id = [...this.#changed];
+    this.#changed.clear();
+    const { jobs } = await this.#hf.list({ id, limit: id.length, payloads: false, order: "oldest" });
+    for (const job of jobs) this.#sendLimited("job", jobSummary(job, this.#redact));
+  }
+
+  /** Progress and updates are not changes of state: those of the newest jobs, and of the newest running ones, are polled. */
   async #pollJobs(): Promise<void> {
-    const seen = new Map<string, string>();
-    const found: Job[] = [];
+    const seen = new Map<string, { state: State; version: string }>();
     // In sequence, so that the feed uses only one connection to the store.
     for (const poll of POLLS) {
       const { jobs } = await this.#hf.list({ ...poll, limit: POLLED_JOBS, payloads: false });
-      found.push(...jobs.toReversed());
-    }
-    for (const job of found) {
-      if (seen.has(job.id)) continue;
-      const version = versionOf(job);
-      seen.set(job.id, version);
-      if (this.#seen !== null && this.#seen.get(job.id) !== version) {
-        this.#sendLimited("job", jobSummary(job, this.#redact));
+      for (const job of jobs.toReversed()) {
+        if (seen.has(job.id)) continue;
+        const { state } = job;
+        const before = this.#seen.get(job.id);
+        const version = versionOf(job);
+        seen.set(job.id, { state, version });
+        if (before?.state === state && before.version !== version) {
+          this.#sendLimited("job", jobSummary(job, this.#redact));
+        }
       }
     }
     this.#seen = seen;
@@ -203,11 +232,12 @@ function tooManyStreams(message: string): ApiError {
   return new ApiError(429, "TOO_MANY_STREAMS", message, { headers: { "retry-after": "5" } });
 }
 
-/** Changes if an event for the job should be sent. The due time of a leased job is the end of its lease and changes often. */
-function versionOf({ state, attempt, queue, priority, dueAt, updatedAt, progress }: Job): string {
-  // An update of a waiting job may change what this list does not show, such as the input.
+/** Changes if an event for the job should be sent although its state is the same. */
+function versionOf({ attempt, queue, priority, state, dueAt, updatedAt, progress }: Job): string {
+  // An update of a waiting job may change what this list does not show, such as the input. The due time of a leased job is the
+  // end of its lease and changes often.
   const waiting = isWaiting(state) ? [dueAt, updatedAt] : null;
-  return JSON.stringify([state, attempt, queue, priority, waiting, progress]);
+  return JSON.stringify([attempt, queue, priority, waiting, progress]);
 }
 
 /** Without outputs, which clients read with `jobs.get`, and with the data of a `progress` event redacted. */

@@ -2,6 +2,7 @@ import { DEFAULTS, LIMITS } from "../../defaults.js";
 import { durationMs, type Duration } from "../../duration.js";
 import { describeError, redactError, type ErrorRecord } from "../../job/error-record.js";
 import { isCancel, isNotRetryable, retryAfterOf } from "../../errors.js";
+import { fingerprintOf, STALE_FINGERPRINT, type Fingerprint } from "../../job/fingerprint.js";
 import type { Redactor } from "../../redact.js";
 import type { Backoff } from "../../job/retry.js";
 import { EXPIRED_ERROR, STALE_ERROR } from "../../job/state.js";
@@ -18,6 +19,8 @@ export interface LeasedJob {
   worker: string;
   claimedAt: number;
   startedAt: number | null;
+  /** The group of the error with which the attempt ends, set by these functions. */
+  fingerprint: Fingerprint | null;
 }
 
 function outcome(lease: LeasedJob, to: Outcome["to"], more: Partial<Outcome> = {}): Outcome {
@@ -44,7 +47,9 @@ export function rejectUnrun(lease: LeasedJob, now: number): Outcome | null {
   const { job } = lease;
   const attempt = job.previous.attempt;
   if (job.cancelRequested) return outcome(lease, "cancelled", { attempt });
-  if (job.previous.exhausted) return outcome(lease, "dead", { attempt, error: STALE_ERROR });
+  if (job.previous.exhausted) {
+    return outcome(lease, "dead", { attempt, error: { ...STALE_ERROR, fingerprint: STALE_FINGERPRINT } });
+  }
   if (job.expiresAt !== null && job.expiresAt <= now) {
     return outcome(lease, "dead", { attempt, error: EXPIRED_ERROR });
   }
@@ -88,7 +93,9 @@ export function failed(lease: LeasedJob, thrown: unknown, policy: FailurePolicy)
   const error = policy.storeStack === false ? { ...described, stack: null } : described;
   const shown = { message: error.message, code: error.code };
   if (isCancel(thrown)) return { ...cancelled(lease, policy.now), error: shown };
-  const attempted = { error: shown, attemptRecord: attemptRecord(lease, "failed", error, policy.now) };
+  lease.fingerprint = fingerprintOf(job.type, thrown, { stack: policy.storeStack !== false });
+  const grouped = { ...shown, fingerprint: lease.fingerprint.id };
+  const attempted = { error: grouped, attemptRecord: attemptRecord(lease, "failed", error, policy.now) };
   if (isDead) return outcome(lease, "dead", attempted);
   const delay = retryDelay(job.attempt, thrown, policy);
   const retried = (delayMs: number): Outcome => outcome(lease, "failed", { ...attempted, delayMs });
@@ -150,14 +157,19 @@ export function released(lease: LeasedJob, now: number, delayMs = 0): Outcome {
   if (lease.startedAt === null) return outcome(lease, "pending", { delayMs, attempt: job.previous.attempt });
   if (job.releases >= LIMITS.freeReleases) {
     if (job.attempt >= job.maxAttempts) {
-      return outcome(lease, "dead", {
-        ...attempted,
-        error: { message: "Released too often with no attempt left", code: "RELEASED" },
-      });
+      return outcome(lease, "dead", { ...attempted, error: groupedError(lease, RELEASED_ERROR) });
     }
     return outcome(lease, "pending", attempted);
   }
   return outcome(lease, "pending", { ...attempted, attempt: job.previous.attempt, releases: job.releases + 1 });
+}
+
+const RELEASED_ERROR = { message: "Released too often with no attempt left", code: "RELEASED" };
+
+/** An error of the engine itself, in a group of its own for each type. */
+function groupedError(lease: LeasedJob, error: { message: string; code: string }): NonNullable<Outcome["error"]> {
+  lease.fingerprint = fingerprintOf(lease.job.type, error);
+  return { ...error, fingerprint: lease.fingerprint.id };
 }
 
 /** Error code of a job whose type has no handler. */
@@ -177,7 +189,7 @@ export function deferUnknownType(
   const unknownSince = job.error?.code === NO_HANDLER ? job.error.at : now;
   if (policy.deadLetterNow || (!policy.hasRecentHandler && now - unknownSince >= DEFAULTS.unknownTypeMs)) {
     return outcome(lease, "dead", {
-      error,
+      error: groupedError(lease, error),
       attempt: job.previous.attempt,
       attemptRecord: attemptRecord(lease, "failed", { ...error, stack: null }, now),
     });

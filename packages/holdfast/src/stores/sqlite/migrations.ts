@@ -212,6 +212,46 @@ DROP INDEX holdfast_jobs_finished;
 -- are always NULL here: otherwise SQLite reads each row to check them when it counts.
 CREATE INDEX holdfast_jobs_finished ON holdfast_jobs (state, finished_at, due_at, purge_at) WHERE due_at IS NULL AND purge_at IS NULL;
 `,
+  `
+-- The group of the job's error.
+ALTER TABLE holdfast_jobs ADD COLUMN fingerprint TEXT;
+CREATE INDEX holdfast_jobs_fingerprint ON holdfast_jobs (fingerprint) WHERE fingerprint IS NOT NULL;
+CREATE TABLE holdfast_error_groups (
+  fingerprint TEXT PRIMARY KEY,
+  type TEXT,
+  name TEXT,
+  code TEXT,
+  message TEXT NOT NULL,
+  frame TEXT,
+  count INTEGER NOT NULL,
+  first_at INTEGER NOT NULL,
+  last_at INTEGER NOT NULL,
+  job TEXT NOT NULL,
+  example TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX holdfast_error_groups_last ON holdfast_error_groups (last_at, fingerprint);
+
+CREATE TABLE holdfast_history (
+  resolution TEXT NOT NULL, at INTEGER NOT NULL, writer TEXT NOT NULL, data TEXT NOT NULL, PRIMARY KEY (resolution, at, writer)
+) STRICT, WITHOUT ROWID;
+
+-- Changes of state, recorded only until the time in holdfast_following.
+CREATE TABLE holdfast_transitions (
+  n INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, job TEXT NOT NULL, type TEXT NOT NULL, queue TEXT NOT NULL, state TEXT NOT NULL
+) STRICT;
+CREATE TABLE holdfast_following (
+  -- Increases if nothing was recorded for a while: cursors from before that have expired.
+  epoch INTEGER NOT NULL,
+  -- 0: nothing is recorded.
+  until INTEGER NOT NULL,
+  -- The last number that was deleted.
+  deleted INTEGER NOT NULL
+) STRICT;
+INSERT INTO holdfast_following VALUES (0, 0, 0);
+
+ALTER TABLE holdfast_paused ADD COLUMN paused_at INTEGER;
+ALTER TABLE holdfast_paused ADD COLUMN paused_by TEXT;
+`,
 ];
 
 /** Applies pending migrations in one transaction, under the write lock: any number of processes may start together. */

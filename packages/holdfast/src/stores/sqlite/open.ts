@@ -25,6 +25,7 @@ import {
   type Operations,
 } from "./jobs/prepared-store.js";
 import { CLOCK_WRONG_MS, type ReapPosition } from "./jobs/maintenance.js";
+import { readCursor } from "./jobs/transitions.js";
 
 export interface SqliteOptions {
   /** `full` (default): an acknowledged enqueue survives a power failure. `normal`: it survives a crash of the process. */
@@ -193,9 +194,25 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
     tryAcquireDuty: (name, everyMs) => call("tryAcquireDuty", name, everyMs),
 
     stats: () => call("stats"),
-    pause: (queue) => call("setPaused", queue, true),
-    resume: (queue) => call("setPaused", queue, false),
+    pause: (queue, by = null) => call("pause", queue, by),
+    resume: (queue) => call("resume", queue),
     queues: () => call("queues"),
+    countAhead: (before, atMost) => call("countAhead", before, atMost),
+
+    recordErrors: async (groups) => (groups.length === 0 ? undefined : call("recordErrors", groups)),
+    errorGroups: (limit) => call("errorGroups", limit),
+    purgeErrorGroups: (before) => call("purgeErrorGroups", before),
+    putHistory: async (records) => (records.length === 0 ? undefined : call("putHistory", records)),
+    history: (range) => call("history", range),
+    mergeHistory: (merge) => call("mergeHistory", merge),
+    purgeHistory: (request) => call("purgeHistory", request),
+    recordTransitions: (forMs) => call("recordTransitions", forMs),
+    async transitions(cursor, limit) {
+      const position = readCursor(cursor);
+      if (position === null) throw new InvalidOptionError("cursor", "is not a cursor of this store's transitions");
+      return call("transitions", position, limit);
+    },
+    purgeTransitions: (request) => call("purgeTransitions", request),
 
     putSchedule: (schedule, version) => call("putSchedule", schedule, version),
     getSchedule: (name) => call("getSchedule", name),

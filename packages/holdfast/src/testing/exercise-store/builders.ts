@@ -7,6 +7,8 @@ import type {
   AuditEntry,
   ClaimedJob,
   ClaimRequest,
+  ErrorGroupRecord,
+  HistoryRecord,
   InsertResult,
   NewJob,
   Outcome,
@@ -23,6 +25,8 @@ export const MINUTE: number = 60 * SECOND;
 export const LEASE_MS: number = 30 * SECOND;
 /** More bytes than any case claims. */
 const PLENTY = 64 * 1024 * 1024;
+/** The fingerprint of the failures of these cases. */
+export const FINGERPRINT = "00c0ffee00c0ffee";
 
 /** A job that is due now. Ids increase with every call. */
 export function newJob(overrides: Partial<NewJob> = {}): NewJob {
@@ -157,7 +161,7 @@ export async function finish(
 /** A failure as the engine would report it. */
 export function failureOf(job: ClaimedJob, message: string, overrides: Partial<Outcome> = {}): Outcome {
   return outcomeOf(job, "failed", {
-    error: { message, code: "E_TEST" },
+    error: { message, code: "E_TEST", fingerprint: FINGERPRINT },
     attemptRecord: attemptRecord(job.attempt, message),
     ...overrides,
   });
@@ -241,6 +245,28 @@ export function newEntry(overrides: Partial<AuditEntry> = {}): AuditEntry {
     keepMs: null,
     ...overrides,
   };
+}
+
+/** A group of one failed attempt. */
+export function newErrorGroup(overrides: Partial<ErrorGroupRecord> = {}): ErrorGroupRecord {
+  return {
+    fingerprint: FINGERPRINT,
+    type: "mail",
+    name: "TypeError",
+    code: null,
+    message: "order <number> failed",
+    frame: "send (dist/mail.js)",
+    count: 1,
+    firstAt: 1_700_000_000_000,
+    lastAt: 1_700_000_000_000,
+    job: newId(Date.now()),
+    example: "order 5 failed",
+    ...overrides,
+  };
+}
+
+export function newHistoryRecord(overrides: Partial<HistoryRecord> = {}): HistoryRecord {
+  return { resolution: "minute", at: 1_700_000_040_000, writer: "w1", data: '{"counts":[]}', ...overrides };
 }
 
 export function newTokenRecord(overrides: Partial<TokenRecord> = {}): TokenRecord {

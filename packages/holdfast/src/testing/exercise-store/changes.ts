@@ -6,6 +6,7 @@ import {
   claim,
   claimOne,
   failureOf,
+  FINGERPRINT,
   finish,
   jobIn,
   LEASE_MS,
@@ -107,6 +108,23 @@ export function changeCases(test: DefineCase): void {
       assert.deepEqual([job.id, job.attempt, job.previous.exhausted], [id, 1, false]);
       assert.ok(job.fence > before.fence, "the fence continues");
     }
+  });
+
+  test("a retry removes the fingerprint of a dead job", async ({ store }) => {
+    const [dead, failed] = [await add(store), await add(store)];
+    const jobs = await claim(store);
+    for (const job of jobs) {
+      const to = job.id === dead ? "dead" : "failed";
+      await settleOne(store, failureOf(job, "no", { to, delayMs: MINUTE }));
+    }
+    assert.deepEqual(await store.retry([dead, failed]), ["retried", "retried"]);
+    assert.equal((await recordOf(store, dead)).error, null);
+    assert.equal((await recordOf(store, failed)).error?.fingerprint, FINGERPRINT);
+    const listed = await store.list({ fingerprint: FINGERPRINT }, { limit: 10, cursor: null });
+    assert.deepEqual(
+      listed.jobs.map(({ id }) => id),
+      [failed],
+    );
   });
 
   test("a retry clears the old cancellation request", async ({ store }) => {

@@ -4,10 +4,12 @@ import { auditCases } from "./audit.js";
 import { changeCases } from "./changes.js";
 import { claimCases } from "./claim.js";
 import { concurrencyCases } from "./concurrency.js";
+import { errorGroupCases } from "./error-groups.js";
 import { firingCases } from "./firing.js";
 import { firingRaceCases } from "./firing-races.js";
 import { firedSlotCases } from "./firing-slots.js";
 import { STORE_SUBJECTS, type StoreHarness, type StoreSubject, type TestRunner } from "./harness.js";
+import { historyRecordCases } from "./history-records.js";
 import { insertCases } from "./insert.js";
 import { keyCases } from "./keys.js";
 import { leaseCases } from "./leases.js";
@@ -21,6 +23,7 @@ import { scheduleCases } from "./schedules.js";
 import { settleCases } from "./settle.js";
 import { tokenCases } from "./tokens.js";
 import { traceCases } from "./trace.js";
+import { transitionCases } from "./transitions.js";
 import { transactionCases } from "./transactions.js";
 import { updateCases } from "./updates.js";
 import { maintenanceCases } from "./maintenance.js";
@@ -54,7 +57,10 @@ const CASES: Readonly<Record<StoreSubject, (test: DefineCase) => void>> = {
   "schedules: slots": firedSlotCases,
   "audit log": auditCases,
   tokens: tokenCases,
+  "error groups": errorGroupCases,
+  "history records": historyRecordCases,
   "migrate, close and hints": lifecycleCases,
+  transitions: transitionCases,
   concurrency: concurrencyCases,
   "schedules: concurrency": firingRaceCases,
   processes: processCases,

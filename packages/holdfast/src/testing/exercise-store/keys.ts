@@ -4,6 +4,8 @@ import {
   addAll,
   claim,
   claimOne,
+  failureOf,
+  FINGERPRINT,
   finish,
   insertOne,
   jobIn,
@@ -13,6 +15,7 @@ import {
   newJob,
   recordOf,
   SECOND,
+  settleOne,
 } from "./builders.js";
 import type { NewJob, Store, UniqueKey } from "../../store.js";
 import type { DefineCase } from "./scene.js";
@@ -242,6 +245,14 @@ export function keyCases(test: DefineCase): void {
     });
     const job = await claimOne(store, { queues: ["q"] });
     assert.deepEqual([job.input, job.attempt, job.fence], [`"new"`, 1, 2]);
+  });
+
+  test("replace removes the error and its fingerprint", async ({ store }) => {
+    const id = await add(store, { unique: key("k") });
+    await settleOne(store, failureOf(await claimOne(store), "no", { delayMs: MINUTE }));
+    assert.deepEqual(await offer(store, { onConflict: "replace" }), { ...duplicateOf(id), replaced: true });
+    assert.equal((await recordOf(store, id)).error, null);
+    assert.deepEqual((await store.list({ fingerprint: FINGERPRINT }, { limit: 10, cursor: null })).jobs, []);
   });
 
   test("replace applies the new job's scope", async ({ store, clock }) => {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { STALE_FINGERPRINT } from "../../job/fingerprint.js";
 import { STALE_ERROR } from "../../job/state.js";
 import {
   add,
@@ -165,7 +166,7 @@ export function leaseCases(test: DefineCase): void {
     assert.deepEqual([job.attempt, job.losses], [2, 1]);
     assert.deepEqual(job.previous, { state: "running", attempt: 1, exhausted: false });
     const record = await recordOf(store, id);
-    assert.deepEqual(record.error, { ...STALE_ERROR, at: clock.now() });
+    assert.deepEqual(record.error, { ...STALE_ERROR, at: clock.now(), fingerprint: STALE_FINGERPRINT });
     assert.equal(record.attempts.length, 1);
     const [lost] = record.attempts;
     assert.deepEqual(

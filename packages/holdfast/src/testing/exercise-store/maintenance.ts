@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { STALE_FINGERPRINT } from "../../job/fingerprint.js";
 import { EXPIRED_ERROR, isWaiting, STALE_ERROR } from "../../job/state.js";
 import type { Store } from "../../store.js";
 import {
@@ -7,6 +8,7 @@ import {
   assertNothingToClaim,
   claim,
   claimOne,
+  failureOf,
   finish,
   jobIn,
   LEASE_MS,
@@ -14,6 +16,7 @@ import {
   newJobs,
   recordOf,
   SECOND,
+  settleOne,
   stateOf,
 } from "./builders.js";
 import type { DefineCase } from "./scene.js";
@@ -30,7 +33,7 @@ export function maintenanceCases(test: DefineCase): void {
       assert.deepEqual([to, type, queue], [record.state, record.type, record.queue]);
       assert.ok(record.dueAt !== null && record.dueAt <= clock.now(), "it is due now, without backoff");
       assert.deepEqual([record.attempt, record.losses], [1, 1]);
-      assert.deepEqual(record.error, { ...STALE_ERROR, at: clock.now() });
+      assert.deepEqual(record.error, { ...STALE_ERROR, at: clock.now(), fingerprint: STALE_FINGERPRINT });
       assert.deepEqual(
         record.attempts.map((attempt) => [attempt.attempt, attempt.error?.message]),
         [[1, "Job timed out (stale claim)"]],
@@ -48,6 +51,7 @@ export function maintenanceCases(test: DefineCase): void {
     const record = await recordOf(store, id);
     assert.deepEqual([record.state, record.attempt, record.dueAt, record.finishedAt], ["dead", 1, null, clock.now()]);
     assert.equal(record.error?.message, "Job timed out (stale claim)");
+    assert.equal(record.error?.fingerprint, STALE_FINGERPRINT);
     await assertNothingToClaim(store);
   });
 
@@ -76,6 +80,7 @@ export function maintenanceCases(test: DefineCase): void {
     );
     const record = await recordOf(store, id);
     assert.deepEqual([record.state, record.dueAt, record.finishedAt], ["cancelled", null, clock.now()]);
+    assert.equal(record.error?.fingerprint, STALE_FINGERPRINT);
   });
 
   test("does not reap held leases or overdue waiting jobs", async ({ store, clock }) => {
@@ -119,14 +124,15 @@ export function maintenanceCases(test: DefineCase): void {
     assert.deepEqual(await store.expireOverdue(10), [{ id, type: "mail", queue: "default", attempt: 0, to: "dead" }]);
     const record = await recordOf(store, id);
     assert.deepEqual([record.state, record.attempt, record.dueAt, record.finishedAt], ["dead", 0, null, clock.now()]);
-    assert.deepEqual(record.error, { ...EXPIRED_ERROR, at: clock.now() });
+    assert.deepEqual(record.error, { ...EXPIRED_ERROR, at: clock.now(), fingerprint: null });
     await clock.advance(10 * MINUTE);
     await assertNothingToClaim(store);
   });
 
   test("A-34 a failed job expires, a leased one does not", async ({ store, clock }) => {
     const expiresAt = clock.now() + SECOND;
-    const failed = await jobIn(store, "failed", { expiresAt });
+    const failed = await add(store, { queue: "failed", expiresAt });
+    await settleOne(store, failureOf(await claimOne(store, { queues: ["failed"] }), "first"));
     const leased = [await jobIn(store, "claimed", { expiresAt }), await jobIn(store, "running", { expiresAt })];
     const unlimited = await add(store);
     await clock.advance(2 * SECOND);
@@ -135,6 +141,7 @@ export function maintenanceCases(test: DefineCase): void {
       [failed],
     );
     assert.equal((await recordOf(store, failed)).attempt, 1);
+    assert.equal((await recordOf(store, failed)).error?.fingerprint, null, "the error of the failure is replaced");
     assert.equal(await stateOf(store, unlimited), "pending");
     for (const id of leased) assert.ok(["claimed", "running"].includes(await stateOf(store, id)));
   });

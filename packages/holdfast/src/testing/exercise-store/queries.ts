@@ -8,6 +8,7 @@ import {
   claim,
   claimOne,
   failureOf,
+  FINGERPRINT,
   finish,
   jobIn,
   MINUTE,
@@ -57,6 +58,7 @@ export function queryCases(test: DefineCase): void {
       await clock.advance(1);
     }
     await finish(store, await claimOne(store), "completed");
+    for (const job of await claim(store, { limit: 4 })) await settleOne(store, failureOf(job, "no"));
     const filters: JobFilter[] = [
       {},
       { types: ["b"] },
@@ -65,6 +67,8 @@ export function queryCases(test: DefineCase): void {
       { states: ["pending"] },
       { states: ["pending", "completed"], types: ["a"], createdAfter: 0 },
       { types: ["none"] },
+      { fingerprint: FINGERPRINT },
+      { fingerprint: FINGERPRINT, states: ["failed"], types: ["b"] },
     ];
     for (const filter of filters) {
       const all = ids(await list(store, filter));
@@ -119,6 +123,43 @@ export function queryCases(test: DefineCase): void {
     for (const [filter, expected] of cases) {
       assert.deepEqual(ids(await list(store, filter)), expected, JSON.stringify(filter));
     }
+  });
+
+  test("list filters by fingerprint, in both orders", async ({ store, clock }) => {
+    const other = "0123456789abcdef";
+    const failed: string[] = [];
+    for (let nth = 0; nth < 7; nth++) {
+      const id = await add(store, { type: nth % 2 === 0 ? "a" : "b", user: nth < 3 ? "u" : null, tags: ["x"] });
+      const error = { message: "no", code: null, fingerprint: nth === 6 ? other : FINGERPRINT };
+      const to = nth % 3 === 0 ? "dead" : "failed";
+      await finish(store, await claimOne(store), to, { error, delayMs: MINUTE });
+      failed.push(id);
+      await clock.advance(1);
+    }
+    await add(store);
+    const some = (...nths: number[]): (string | undefined)[] => nths.map((nth) => failed[nth]);
+    const cases: [JobFilter, (string | undefined)[]][] = [
+      [{ fingerprint: FINGERPRINT }, some(5, 4, 3, 2, 1, 0)],
+      [{ fingerprint: other }, some(6)],
+      [{ fingerprint: "ffffffffffffffff" }, []],
+      [{ fingerprint: FINGERPRINT, states: ["dead"] }, some(3, 0)],
+      [{ fingerprint: FINGERPRINT, types: ["b"] }, some(5, 3, 1)],
+      [{ fingerprint: FINGERPRINT, user: "u" }, some(2, 1, 0)],
+      [{ fingerprint: FINGERPRINT, tag: "x", queues: ["default"], states: ["failed", "dead"] }, some(5, 4, 3, 2, 1, 0)],
+      [{ fingerprint: FINGERPRINT, ids: some(1, 6) as string[] }, some(1)],
+      [{ fingerprint: undefined, types: ["a"] }, some(6, 4, 2, 0)],
+    ];
+    for (const [filter, expected] of cases) {
+      for (const limit of [2, 100]) {
+        assert.deepEqual(ids((await pagesOf(store, filter, limit)).flat()), expected, JSON.stringify(filter));
+      }
+      const oldest = await store.list(filter, { limit: 100, cursor: null, order: "oldest" });
+      if (oldest.cursor === null) assert.deepEqual(ids(oldest.jobs), expected.toReversed(), JSON.stringify(filter));
+    }
+    const [listed] = await list(store, { fingerprint: other });
+    assert.equal(listed?.error?.fingerprint, other);
+    await store.remove(some(5) as string[]);
+    assert.deepEqual(ids(await list(store, { fingerprint: FINGERPRINT })), some(4, 3, 2, 1, 0));
   });
 
   test("get and list return jobs in every state", async ({ store }) => {
@@ -275,6 +316,95 @@ export function queryCases(test: DefineCase): void {
     assert.equal((await store.stats()).oldestDueMs, null);
   });
 
+  test("stats return the oldest due job by queue", async ({ store, clock }) => {
+    const due = async (): Promise<[string, number][]> =>
+      (await store.stats()).oldestDue
+        .map(({ queue, dueMs }): [string, number] => [queue, dueMs])
+        .toSorted(([a], [b]) => (a < b ? -1 : 1));
+    assert.deepEqual(await due(), []);
+    await add(store, { queue: "a" });
+    await add(store, { queue: "a", priority: 5, delayMs: 2 * SECOND });
+    await clock.advance(SECOND);
+    await add(store, { queue: "b", priority: -5 });
+    await add(store, { queue: "future", delayMs: MINUTE });
+    await jobIn(store, "running", { queue: "leased" });
+    await jobIn(store, "completed", { queue: "finished" });
+    await clock.advance(9 * SECOND);
+    assert.deepEqual(await due(), [
+      ["a", 10 * SECOND],
+      ["b", 9 * SECOND],
+    ]);
+    assert.equal((await store.stats()).oldestDueMs, 10 * SECOND);
+    await store.pause("a");
+    assert.deepEqual(await due(), [["b", 9 * SECOND]]);
+    assert.equal((await store.stats()).oldestDueMs, 9 * SECOND);
+    await store.pause("*");
+    assert.deepEqual(await due(), []);
+    await store.resume("*");
+    await store.resume("a");
+    await claimOne(store, { queues: ["b"] });
+    await finish(store, await claimOne(store, { queues: ["a"] }), "failed", { delayMs: MINUTE });
+    assert.deepEqual(await due(), [["a", 10 * SECOND]]);
+    await finish(store, await claimOne(store, { queues: ["a"] }));
+    assert.deepEqual(await due(), []);
+  });
+
+  test("countAhead counts due jobs of the queue in order", async ({ store, clock }) => {
+    const before = await addAll(store, newJobs(3));
+    await clock.advance(SECOND);
+    const id = await add(store);
+    await clock.advance(SECOND);
+    await addAll(store, newJobs(2));
+    await add(store, { priority: 5 });
+    await add(store, { priority: 9, delayMs: MINUTE });
+    await add(store, { priority: -5 });
+    await add(store, { queue: "other", priority: 9 });
+    const ahead = async (atMost = 100): Promise<number> => {
+      const { queue, priority, dueAt } = await recordOf(store, id);
+      return store.countAhead({ id, queue, priority, dueAt: dueAt ?? 0 }, atMost);
+    };
+    assert.equal(await ahead(), 4);
+    assert.deepEqual([await ahead(4), await ahead(3), await ahead(1), await ahead(0)], [4, 3, 1, 0]);
+    await store.cancel(before.slice(0, 1));
+    assert.equal(await ahead(), 3);
+    await claimOne(store, { queues: ["default"] });
+    assert.equal(await ahead(), 2, "a leased job is not ahead");
+    await clock.advance(MINUTE);
+    // The job with the delay, and the lease that has expired.
+    assert.equal(await ahead(), 4);
+    await store.update([{ id, priority: 10 }]);
+    assert.equal(await ahead(), 0);
+  });
+
+  test("countAhead of a future job counts jobs due now", async ({ store, clock }) => {
+    await addAll(store, newJobs(2));
+    await add(store, { delayMs: SECOND });
+    const position = { id: "00000000-0000-7000-8000-000000000000", queue: "default", priority: 0 };
+    assert.equal(await store.countAhead({ ...position, dueAt: clock.now() + MINUTE }, 100), 2);
+    assert.equal(await store.countAhead({ ...position, queue: "none", dueAt: clock.now() + MINUTE }, 100), 0);
+    assert.equal(await store.countAhead({ ...position, priority: 1, dueAt: clock.now() + MINUTE }, 100), 0);
+  });
+
+  test.needing(["strict order"], "countAhead is the number of jobs claimed before", async ({ store, clock }) => {
+    for (let nth = 0; nth < 20; nth++) {
+      await add(store, { priority: [0, 5, -5][nth % 3] ?? 0, delayMs: nth % 4 === 0 ? SECOND : 0 });
+      if (nth % 5 === 0) await clock.advance(1);
+    }
+    await clock.advance(2 * SECOND);
+    const waiting = await list(store, {});
+    const ahead = await Promise.all(
+      waiting.map(({ id, queue, priority, dueAt }) => {
+        return store.countAhead({ id, queue, priority, dueAt: dueAt ?? 0 }, 100);
+      }),
+    );
+    const order = new Map(waiting.map(({ id }, at) => [id, ahead[at]]));
+    const claimed = await claim(store, { limit: 100 });
+    assert.deepEqual(
+      claimed.map(({ id }) => order.get(id)),
+      claimed.map((_, at) => at),
+    );
+  });
+
   test("stats count jobs that ended in the last minute", async ({ store, clock }) => {
     for (const state of ["completed", "completed", "dead", "cancelled"] as const) await jobIn(store, state);
     await clock.advance(30 * SECOND);
@@ -304,6 +434,32 @@ export function queryCases(test: DefineCase): void {
     );
     await store.resume("mixed");
     assert.equal((await store.queues()).find((queue) => queue.queue === "mixed")?.paused, false);
+  });
+
+  test("queues returns who paused a queue, and when", async ({ store, clock }) => {
+    const paused = async (name: string): Promise<unknown[]> => {
+      const queue = (await store.queues()).find((candidate) => candidate.queue === name);
+      return [queue?.paused, queue?.pausedAt, queue?.pausedBy];
+    };
+    await add(store, { queue: "mail" });
+    assert.deepEqual(await paused("mail"), [false, null, null]);
+    const at = clock.now();
+    const who = `token:naïve Ω 漢字 it's "quoted" \\ $1`;
+    await store.pause("mail", who);
+    await clock.advance(SECOND);
+    await store.pause("mail", "someone else");
+    await store.pause("mail");
+    assert.deepEqual(await paused("mail"), [true, at, who], "a paused queue does not change");
+    await store.pause("unseen", null);
+    await store.pause("*", "ada");
+    assert.deepEqual(await paused("unseen"), [true, clock.now(), null]);
+    assert.deepEqual(await paused("*"), [true, clock.now(), "ada"]);
+    await store.resume("mail");
+    await store.resume("*");
+    assert.deepEqual(await paused("mail"), [false, null, null]);
+    assert.deepEqual(await paused("*"), [undefined, undefined, undefined]);
+    await store.pause("mail", "bob");
+    assert.deepEqual(await paused("mail"), [true, clock.now(), "bob"]);
   });
 
   test("workers returns each worker's last heartbeat", async ({ store, clock }) => {

@@ -11,6 +11,7 @@ import {
   claimIds,
   claimOne,
   failureOf,
+  FINGERPRINT,
   finish,
   insertOne,
   jobIn,
@@ -71,7 +72,7 @@ export function settleCases(test: DefineCase): void {
       [record.state, record.attempt, record.dueAt, record.runAt, record.finishedAt],
       ["failed", 1, clock.now() + MINUTE, clock.now() + MINUTE, null],
     );
-    assert.deepEqual(record.error, { message: "timeout", code: "E_TEST", at: clock.now() });
+    assert.deepEqual(record.error, { message: "timeout", code: "E_TEST", at: clock.now(), fingerprint: FINGERPRINT });
     await clock.advance(MINUTE - 1);
     await assertNothingToClaim(store);
     await clock.advance(1);
@@ -84,7 +85,7 @@ export function settleCases(test: DefineCase): void {
     await finish(store, job, "dead", { error: { message: "gave up", code: null } });
     const record = await recordOf(store, id);
     assert.deepEqual([record.state, record.finishedAt, record.dueAt], ["dead", clock.now(), null]);
-    assert.deepEqual(record.error, { message: "gave up", code: null, at: clock.now() });
+    assert.deepEqual(record.error, { message: "gave up", code: null, at: clock.now(), fingerprint: null });
     await clock.advance(10 * LEASE_MS);
     await assertNothingToClaim(store);
   });
@@ -301,9 +302,48 @@ export function settleCases(test: DefineCase): void {
     const failedAt = clock.now();
     await clock.advance(SECOND);
     await finish(store, await claimOne(store), "pending");
-    assert.deepEqual((await recordOf(store, id)).error, { message: "first", code: "E_TEST", at: failedAt });
+    const first = { message: "first", code: "E_TEST", at: failedAt, fingerprint: FINGERPRINT };
+    assert.deepEqual((await recordOf(store, id)).error, first);
     await settleOne(store, failureOf(await claimOne(store), "second"));
-    assert.deepEqual((await recordOf(store, id)).error, { message: "second", code: "E_TEST", at: clock.now() });
+    assert.deepEqual((await recordOf(store, id)).error, { ...first, message: "second", at: clock.now() });
+  });
+
+  for (const to of ["failed", "pending"] as const) {
+    test(`settling to ${to} replaces the fingerprint`, async ({ store }) => {
+      const id = await add(store, { maxAttempts: 10 });
+      for (const given of [FINGERPRINT, "ffffffffffffffff", null, FINGERPRINT, undefined]) {
+        const error = { message: "no", code: null, ...(given !== undefined && { fingerprint: given }) };
+        await finish(store, await claimOne(store), to, { error });
+        assert.equal((await recordOf(store, id)).error?.fingerprint, given ?? null);
+      }
+    });
+  }
+
+  for (const to of ["dead", "cancelled"] as const) {
+    test(`settling to ${to} stores the fingerprint`, async ({ store }) => {
+      const id = await add(store);
+      await finish(store, await claimOne(store), to, {
+        error: { message: "no", code: null, fingerprint: FINGERPRINT },
+      });
+      assert.equal((await recordOf(store, id)).error?.fingerprint, FINGERPRINT);
+    });
+  }
+
+  test("a cancelled outcome keeps its fingerprint", async ({ store }) => {
+    const id = await add(store);
+    const job = await claimOne(store);
+    await store.cancel([id]);
+    assert.equal(await settleOne(store, failureOf(job, "no")), "cancelled");
+    const { state, error } = await recordOf(store, id);
+    assert.deepEqual([state, error?.fingerprint], ["cancelled", FINGERPRINT]);
+  });
+
+  test("completing keeps the fingerprint of the last error", async ({ store }) => {
+    const id = await add(store);
+    await settleOne(store, failureOf(await claimOne(store), "no"));
+    await finish(store, await claimOne(store));
+    const { state, error } = await recordOf(store, id);
+    assert.deepEqual([state, error?.fingerprint], ["completed", FINGERPRINT]);
   });
 
   test("the history has failed attempts, oldest first", async ({ store }) => {

@@ -42,6 +42,7 @@ type FilterFlags = {
       | "key-zone"
       | "schedule"
       | "parent"
+      | "fingerprint"
       | "input-path"
       | "equals"
       | "input-text"
@@ -73,6 +74,7 @@ export const FILTER: FilterFlags = {
   "key-zone": { kind: "text", placeholder: "zone", description: "The time zone of --key-scope. Default: UTC." },
   schedule: { kind: "text", description: "Only jobs of this schedule." },
   parent: { kind: "text", placeholder: "id", description: "Only jobs that the handler of this job enqueued." },
+  fingerprint: { kind: "text", description: "Only jobs of this group of errors: see holdfast errors." },
   "input-path": {
     kind: "text",
     placeholder: "path",
@@ -116,6 +118,7 @@ export interface GivenFilter {
   readonly "key-zone": string | undefined;
   readonly schedule: string | undefined;
   readonly parent: string | undefined;
+  readonly fingerprint: string | undefined;
   readonly "input-path": string | undefined;
   readonly equals: string | undefined;
   readonly "input-text": string | undefined;
@@ -125,7 +128,7 @@ export interface GivenFilter {
 
 /** The filter of the given flags. */
 export function conditionsOf(given: GivenFilter): JobConditions {
-  const { id = [], state, type, queue, priority, user, tag, key, schedule, parent, after, before } = given;
+  const { id = [], state, type, queue, priority, user, tag, key, schedule, parent, fingerprint, after, before } = given;
   const input = inputOf(given);
   return {
     ...(id.length > 0 && { id }),
@@ -139,6 +142,7 @@ export function conditionsOf(given: GivenFilter): JobConditions {
     ...keyScopeOf(given),
     ...(schedule !== undefined && { schedule }),
     ...(parent !== undefined && { parent }),
+    ...(fingerprint !== undefined && { fingerprint }),
     ...(input !== undefined && { input }),
     ...(after !== undefined && { createdAfter: readTime(after, "past") }),
     ...(before !== undefined && { createdBefore: readTime(before, "past") }),

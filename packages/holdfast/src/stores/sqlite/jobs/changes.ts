@@ -69,8 +69,8 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
   const resetForRetry = db.prepare(
     `UPDATE holdfast_jobs SET state = 'pending', attempt = 0, losses = 0, releases = 0, run_at = @now, due_at = @now,
        updated_at = @now, finished_at = NULL, cancel_at = NULL, expires_at = NULL, output = NULL,
-       error = NULL, error_code = NULL, error_at = NULL, worker = NULL, claimed_at = NULL, started_at = NULL, purge_at = NULL
-     WHERE seq = @seq`,
+       error = NULL, error_code = NULL, error_at = NULL, fingerprint = NULL, worker = NULL, claimed_at = NULL,
+       started_at = NULL, purge_at = NULL WHERE seq = @seq`,
   );
   const makeDue = db.prepare(
     "UPDATE holdfast_jobs SET run_at = @now, due_at = @now, updated_at = @now WHERE seq = @seq",
@@ -116,7 +116,7 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
       return "requested";
     }
     cancelWaiting.run({ now, seq: row.seq });
-    counts.recordStateChange(row.queue, row.type, row.state, "cancelled");
+    counts.recordStateChange(row.id, row, row.state, "cancelled");
     return "cancelled";
   }
 
@@ -130,7 +130,7 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
     if (row.state !== "dead" && row.state !== "cancelled") return "not-retryable";
     if (!reacquireKey(row, now)) return "key-held";
     resetForRetry.run({ now, seq: row.seq });
-    counts.recordStateChange(row.queue, row.type, row.state, "pending");
+    counts.recordStateChange(row.id, row, row.state, "pending");
     return "retried";
   }
 
@@ -162,8 +162,7 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
       for (const tag of tags) insertTag.run(tag, seq);
     }
     if (queue !== row.queue) {
-      counts.recordStateChange(row.queue, row.type, row.state, null);
-      counts.recordStateChange(queue, row.type, null, row.state);
+      counts.recordMove(row, queue, row.state);
     }
     return { status: "updated" };
   }
@@ -176,7 +175,7 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
     for (const tag of readTagText(row.tags)) deleteTag.run(tag, row.seq);
     const keepsKeyRow = row.key_scope === "ever" || row.key_scope === "period";
     if (row.key !== null && (freeKey || !keepsKeyRow)) keys.free(row.key, row.id);
-    counts.recordStateChange(row.queue, row.type, row.state, null);
+    counts.recordStateChange(row.id, row, row.state, null);
   }
 
   return {

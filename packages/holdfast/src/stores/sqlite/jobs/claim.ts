@@ -1,4 +1,5 @@
 import type { Database, Statement } from "better-sqlite3";
+import { STALE_FINGERPRINT } from "../../../job/fingerprint.js";
 import { attemptsUsed, countClaim, STALE_ERROR, type State } from "../../../job/state.js";
 import type { ClaimedJob, ClaimRequest } from "../../../store.js";
 import { columnPositions, type RowOf } from "../../column-positions.js";
@@ -190,8 +191,9 @@ export function claimOperation(
     lease.run(fence, count.attempt, count.losses, now + request.leaseMs, now, request.worker, now, seq);
     const queue = row[COLUMN.queue];
     const type = row[COLUMN.type];
-    counts.recordStateChange(queue, type, state, "claimed");
-    leased.remember(row[COLUMN.id], {
+    const id = row[COLUMN.id];
+    counts.recordStateChange(id, { queue, type }, state, "claimed");
+    leased.remember(id, {
       seq,
       fence,
       queue,
@@ -205,7 +207,7 @@ export function claimOperation(
   function recordExpiredLease(seq: number, of: { attempt: number; fence: number }, now: number): void {
     const lost = lostLease.get(seq) as Omit<Parameters<typeof lostAttempt>[0], "attempt" | "fence">;
     history.appendAttempt(seq, lostAttempt({ ...of, ...lost }, now));
-    history.setError(seq, STALE_ERROR, now);
+    history.setError(seq, { ...STALE_ERROR, fingerprint: STALE_FINGERPRINT }, now);
   }
 
   /** The first due time after now in these lanes. */

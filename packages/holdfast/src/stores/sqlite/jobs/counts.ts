@@ -2,6 +2,7 @@ import type { Database, Statement } from "better-sqlite3";
 import { isFinished, type State } from "../../../job/state.js";
 import { BlockRangeIndex } from "./block-range-index.js";
 import { Sequence } from "./sequence.js";
+import type { Transitions } from "./transitions.js";
 
 /**
  * Counters by queue, type and state, updated by every write: counting a million rows takes too long for a dashboard. Changes
@@ -12,13 +13,15 @@ export class Counts {
   /** The jobs of a batch mostly have one type, so the last tally saves a lookup. */
   #last: Tally | undefined;
   readonly #finished = new Map<State, number>();
+  readonly #transitions: Transitions;
   readonly blockRanges: BlockRangeIndex;
   readonly sequence: Sequence;
   readonly #add;
   readonly #addTwo;
   readonly #finishedPerSecond;
 
-  constructor(db: Database) {
+  constructor(db: Database, transitions: Transitions) {
+    this.#transitions = transitions;
     const add = (rows: string): Statement =>
       db.prepare(
         `INSERT INTO holdfast_counts (queue, type, state, n) VALUES ${rows} ON CONFLICT DO UPDATE SET n = n + excluded.n`,
@@ -33,13 +36,27 @@ export class Counts {
   }
 
   /** A job changed its state. `from` is null for a new job, `to` is null for a deleted one. */
-  recordStateChange(queue: string, type: string, from: State | null, to: State | null): void {
+  recordStateChange(
+    id: string,
+    { queue, type }: { queue: string; type: string },
+    from: State | null,
+    to: State | null,
+  ): void {
+    if (to !== null && this.#transitions.isRecording) this.#transitions.add(id, type, queue, to);
     if (from === to) return;
     const { changes } = this.#tally(queue, type);
     if (from !== null) changes[from] = (changes[from] ?? 0) - 1;
     if (to === null) return;
     changes[to] = (changes[to] ?? 0) + 1;
     if (from !== null && isFinished(to)) this.#finished.set(to, (this.#finished.get(to) ?? 0) + 1);
+  }
+
+  /** A waiting job moved to another queue. */
+  recordMove({ queue: from, type }: { queue: string; type: string }, to: string, state: State): void {
+    const { changes: left } = this.#tally(from, type);
+    left[state] = (left[state] ?? 0) - 1;
+    const { changes: joined } = this.#tally(to, type);
+    joined[state] = (joined[state] ?? 0) + 1;
   }
 
   #tally(queue: string, type: string): Tally {
@@ -54,6 +71,7 @@ export class Counts {
   write(now: number): void {
     for (const tally of this.#tallies.values()) this.#writeTally(tally);
     for (const [state, n] of this.#finished) this.#finishedPerSecond.run(Math.floor(now / 1000), state, n);
+    this.#transitions.write(now);
     this.blockRanges.write();
     this.sequence.write();
     this.#clear();
@@ -71,6 +89,7 @@ export class Counts {
   }
 
   discard(): void {
+    this.#transitions.discard();
     this.blockRanges.discard();
     this.sequence.discard();
     this.#clear();

@@ -1,10 +1,10 @@
 import type { Database } from "better-sqlite3";
 import { LIMITS } from "../../../defaults.js";
-import type { AttemptRecord } from "../../../store.js";
+import type { AttemptRecord, Outcome } from "../../../store.js";
 
 /** The last error of a job, its earlier attempts and its log lines, each limited in number. */
 export interface History {
-  setError(job: number, error: { message: string; code: string | null }, now: number): void;
+  setError(job: number, error: NonNullable<Outcome["error"]>, now: number): void;
   appendAttempt(job: number, record: AttemptRecord): void;
   appendLog(job: number, lines: readonly { at: number; line: string }[]): void;
   attempts(job: number): AttemptRecord[];
@@ -13,7 +13,9 @@ export interface History {
 }
 
 export function historyStatements(db: Database): History {
-  const setError = db.prepare("UPDATE holdfast_jobs SET error = ?, error_code = ?, error_at = ? WHERE seq = ?");
+  const setError = db.prepare(
+    "UPDATE holdfast_jobs SET error = ?, error_code = ?, error_at = ?, fingerprint = ? WHERE seq = ?",
+  );
   const lastAttempt = db.prepare("SELECT coalesce(max(n), 0) FROM holdfast_attempts WHERE job = ?").pluck();
   const addAttempt = db.prepare("INSERT INTO holdfast_attempts (job, n, record) VALUES (?, ?, ?)");
   const dropAttempts = db.prepare("DELETE FROM holdfast_attempts WHERE job = ? AND n <= ?");
@@ -23,7 +25,8 @@ export function historyStatements(db: Database): History {
   const dropLines = db.prepare("DELETE FROM holdfast_log WHERE job = ? AND n <= ?");
   const readLines = db.prepare("SELECT at, line FROM holdfast_log WHERE job = ? ORDER BY n");
   return {
-    setError: (job, { message, code }, now) => void setError.run(message, code, now, job),
+    setError: (job, { message, code, fingerprint = null }, now) =>
+      void setError.run(message, code, now, fingerprint, job),
     appendAttempt(job, record) {
       const n = (lastAttempt.get(job) as number) + 1;
       addAttempt.run(job, n, JSON.stringify(record));

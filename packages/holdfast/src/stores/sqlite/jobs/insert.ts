@@ -33,7 +33,7 @@ export function insertOperation(
     `UPDATE holdfast_jobs SET type = ?, queue = ?, priority = ?, state = 'pending', user = ?, input = ?, attempt = 0,
        max_attempts = ?, losses = 0, releases = 0, run_at = ?, due_at = ?, expires_at = ?, schedule = ?, slot = ?, trace = ?,
        parent = ?, settings = ?, updated_at = ?, key_scope = ?, tags = ?, error = NULL, error_code = NULL, error_at = NULL,
-       claimed_at = NULL, started_at = NULL, progress = NULL, progress_note = NULL, progress_data = NULL
+       fingerprint = NULL, claimed_at = NULL, started_at = NULL, progress = NULL, progress_note = NULL, progress_data = NULL
      WHERE seq = ?`,
   );
 
@@ -53,7 +53,7 @@ export function insertOperation(
     if (isLarge(job)) insertInput.run(added.lastInsertRowid, job.input);
     for (const tag of job.tags) insertTag.run(tag, added.lastInsertRowid);
     if (unique !== null) keys.acquire(unique.key, job.id, keyRecord(unique, 0, now));
-    counts.recordStateChange(job.queue, job.type, null, "pending");
+    counts.recordStateChange(job.id, job, null, "pending");
     counts.blockRanges.add(job.type, Number(added.lastInsertRowid), now);
     return { status: "inserted" };
   }
@@ -84,8 +84,8 @@ export function insertOperation(
     for (const tag of readTagText(row.tags)) deleteTag.run(tag, row.seq);
     for (const tag of job.tags) insertTag.run(tag, row.seq);
     keys.acquire(unique.key, holderId, keyRecord(unique, row.fence, now));
-    counts.recordStateChange(row.queue, row.type, row.state, null);
-    counts.recordStateChange(job.queue, job.type, null, "pending");
+    counts.recordStateChange(holderId, row, row.state, null);
+    counts.recordStateChange(holderId, job, null, "pending");
     counts.blockRanges.add(job.type, row.seq, row.created_at);
     return true;
   }

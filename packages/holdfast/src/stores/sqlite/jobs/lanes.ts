@@ -1,6 +1,6 @@
 import type { Database } from "better-sqlite3";
 import { ALL_QUEUES } from "../../../defaults.js";
-import type { QueueRecord } from "../../../store.js";
+import type { QueuePosition, QueueRecord } from "../../../store.js";
 
 export interface Lane {
   queue: string;
@@ -25,8 +25,11 @@ export interface Lanes {
   unpaused(queues: readonly string[] | null): LiveLane[];
   /** All lanes, by queue and priority. */
   live(): LiveLane[];
-  setPaused(queue: string, paused: boolean): void;
+  pause(queue: string, by: string | null, now: number): void;
+  resume(queue: string): void;
   queues(): QueueRecord[];
+  /** How many due jobs a claim would take before this one. */
+  countAhead(before: QueuePosition, atMost: number, now: number): number;
 }
 
 export function laneStatements(db: Database): Lanes {
@@ -40,8 +43,13 @@ export function laneStatements(db: Database): Lanes {
     `${select} WHERE due_at IS NOT NULL AND queue > ? ORDER BY queue, priority, due_at, seq LIMIT 1`,
   );
   const pausedQueues = db.prepare("SELECT queue FROM holdfast_paused").pluck();
-  const pause = db.prepare("INSERT OR IGNORE INTO holdfast_paused (queue) VALUES (?)");
+  const pauses = db.prepare("SELECT queue, paused_at AS pausedAt, paused_by AS pausedBy FROM holdfast_paused");
+  const pause = db.prepare("INSERT OR IGNORE INTO holdfast_paused (queue, paused_at, paused_by) VALUES (?, ?, ?)");
   const resume = db.prepare("DELETE FROM holdfast_paused WHERE queue = ?");
+  const dueIn = "SELECT count(*) FROM (SELECT 1 FROM holdfast_jobs WHERE queue = ? AND priority = ? AND due_at <= ?";
+  const dueCount = db.prepare(`${dueIn} LIMIT ?)`).pluck();
+  const earlierCount = db.prepare(`${dueIn} AND (due_at, seq) < (?, ?) LIMIT ?)`).pluck();
+  const seqOf = db.prepare("SELECT seq FROM holdfast_jobs WHERE id = ?").pluck();
 
   function ofQueue(queue: string): LiveLane[] {
     const lanes: LiveLane[] = [];
@@ -72,19 +80,39 @@ export function laneStatements(db: Database): Lanes {
       return unpaused.length < 2 ? unpaused : unpaused.sort((a, b) => b.priority - a.priority);
     },
     live,
-    setPaused(queue, paused) {
-      (paused ? pause : resume).run(queue);
+    pause: (queue, by, now) => void pause.run(queue, now, by),
+    resume: (queue) => void resume.run(queue),
+    countAhead({ id, queue, priority, dueAt }, atMost, now) {
+      let count = 0;
+      for (const lane of ofQueue(queue).toReversed()) {
+        if (lane.priority <= priority || count >= atMost) break;
+        count += dueCount.get(queue, lane.priority, now, atMost - count) as number;
+      }
+      const seq = (seqOf.get(id) as number | undefined) ?? 0;
+      return count + (earlierCount.get(queue, priority, now, dueAt, seq, atMost - count) as number);
     },
     queues() {
-      const paused = new Set(pausedQueues.all() as string[]);
+      const paused = new Map((pauses.all() as Pause[]).map(({ queue, ...pause }) => [queue, pause]));
       const byQueue = new Map<string, QueueRecord>();
       for (const { queue, priority } of live()) {
         const known = byQueue.get(queue);
-        if (known === undefined) byQueue.set(queue, { queue, paused: paused.has(queue), priorities: [priority] });
+        if (known === undefined) byQueue.set(queue, queueRecord(queue, paused.get(queue), [priority]));
         else known.priorities.unshift(priority);
       }
-      for (const queue of paused) if (!byQueue.has(queue)) byQueue.set(queue, { queue, paused: true, priorities: [] });
+      for (const [queue, since] of paused) {
+        if (!byQueue.has(queue)) byQueue.set(queue, queueRecord(queue, since, []));
+      }
       return [...byQueue.values()];
     },
   };
+}
+
+interface Pause {
+  queue: string;
+  pausedAt: number | null;
+  pausedBy: string | null;
+}
+
+function queueRecord(queue: string, pause: Omit<Pause, "queue"> | undefined, priorities: number[]): QueueRecord {
+  return { queue, paused: pause !== undefined, pausedAt: null, pausedBy: null, ...pause, priorities };
 }

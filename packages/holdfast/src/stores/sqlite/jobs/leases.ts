@@ -58,7 +58,7 @@ export function leaseOperations(
   );
   const finishIfHeldWithError = db.prepare(
     `UPDATE holdfast_jobs SET state = ?, due_at = NULL, finished_at = ?, updated_at = ?, attempt = ?, releases = ?,
-       error = ?, error_code = ?, error_at = ?, started_at = coalesce(started_at, ?)
+       error = ?, error_code = ?, error_at = ?, fingerprint = ?, started_at = coalesce(started_at, ?)
      WHERE seq = ? AND id = ? AND fence = ? AND state = ? AND cancel_at IS NULL AND purge_at IS NULL`,
   );
   const makeWaiting = db.prepare(
@@ -95,11 +95,12 @@ export function leaseOperations(
             error.message,
             error.code,
             now,
+            error.fingerprint ?? null,
             startedAt,
             ...guard,
           );
     if (done.changes === 0) return false;
-    counts.recordStateChange(row.queue, row.type, row.state, to);
+    counts.recordStateChange(id, row, row.state, to);
     return true;
   }
 
@@ -120,7 +121,7 @@ export function leaseOperations(
     }
     if (outcome.error !== null) history.setError(row.seq, outcome.error, now);
     if (outcome.attemptRecord !== null) history.appendAttempt(row.seq, outcome.attemptRecord);
-    counts.recordStateChange(row.queue, row.type, row.state, to);
+    counts.recordStateChange(outcome.id, row, row.state, to);
     if (to !== outcome.to) return "cancelled";
     if (isFinished(to) && !outcome.keep) changes.deleteJob(outcome.id);
     return "applied";
@@ -137,7 +138,7 @@ export function leaseOperations(
         if (row === undefined) return "lost";
         if (row.state === "claimed") {
           markRunning.run(mark.startedAt, now, row.seq);
-          counts.recordStateChange(row.queue, row.type, "claimed", "running");
+          counts.recordStateChange(mark.id, row, "claimed", "running");
           const cached = leased.get(mark.id);
           if (cached !== undefined) cached.state = "running";
         }

@@ -221,6 +221,10 @@ function scansOf(source: Source, { from, below }: SeqRange): Scan[] {
       return [scan("holdfast_jobs j INDEXED BY holdfast_jobs_schedule", ["j.schedule = ?"], [source.schedule])];
     case "parent":
       return [scan("holdfast_jobs j INDEXED BY holdfast_jobs_parent", ["j.parent = ?"], [source.parent])];
+    case "fingerprint":
+      return [
+        scan("holdfast_jobs j INDEXED BY holdfast_jobs_fingerprint", ["j.fingerprint = ?"], [source.fingerprint]),
+      ];
     case "tag":
       return [
         {
@@ -270,6 +274,7 @@ function remainingTerms(source: Source, filter: JobFilter): Terms {
   }
   add("j.priority = ?", filter.priority);
   if (source.by !== "parent") add("j.parent = ?", filter.parent);
+  if (source.by !== "fingerprint") add("j.fingerprint = ?", filter.fingerprint);
   if (source.by !== "user") add("j.user = ?", filter.user);
   if (source.by !== "schedule") add("j.schedule = ?", filter.schedule);
   if (source.by !== "tag") add("EXISTS (SELECT 1 FROM holdfast_tags g WHERE g.tag = ? AND g.job = j.seq)", filter.tag);

@@ -1,4 +1,5 @@
 import type { Database } from "better-sqlite3";
+import { STALE_FINGERPRINT } from "../../../job/fingerprint.js";
 import { attemptsUsed, EXPIRED_ERROR, STALE_ERROR, type State } from "../../../job/state.js";
 import type { ReapedJob, PurgeRequest } from "../../../store.js";
 import { BLOCK } from "../../list-plan.js";
@@ -119,9 +120,9 @@ export function maintenanceOperations(
     const to: State = row.cancel_at !== null ? "cancelled" : used >= row.max_attempts ? "dead" : "pending";
     const [dueAt, finishedAt] = to === "pending" ? [now, null] : [null, now];
     endJob.run({ to, dueAt, finishedAt, now, attempt: used, lost: 1, seq: row.seq });
-    history.setError(row.seq, STALE_ERROR, now);
+    history.setError(row.seq, { ...STALE_ERROR, fingerprint: STALE_FINGERPRINT }, now);
     history.appendAttempt(row.seq, lostAttempt(row, now));
-    counts.recordStateChange(row.queue, row.type, row.state, to);
+    counts.recordStateChange(row.id, row, row.state, to);
     return { id: row.id, type: row.type, queue: row.queue, attempt: used, to };
   }
 
@@ -180,7 +181,7 @@ export function maintenanceOperations(
         const { attempt, seq } = row;
         endJob.run({ to: "dead", dueAt: null, finishedAt: now, now, attempt, lost: 0, seq });
         history.setError(row.seq, EXPIRED_ERROR, now);
-        counts.recordStateChange(row.queue, row.type, row.state, "dead");
+        counts.recordStateChange(row.id, row, row.state, "dead");
         return { id: row.id, type: row.type, queue: row.queue, attempt: row.attempt, to: "dead" as const };
       }),
 

@@ -1,6 +1,8 @@
 import type { Database } from "better-sqlite3";
 import type * as S from "../../../store.js";
 import { auditOperations } from "../audit.js";
+import { errorGroupOperations } from "../error-groups.js";
+import { historyOperations } from "../history-records.js";
 import { changeOperations } from "./changes.js";
 import { claimOperation, packClaimed } from "./claim.js";
 import type { Columns } from "../thread/columns.js";
@@ -15,6 +17,7 @@ import { queryOperations } from "./queries.js";
 import { scheduleOperations } from "../schedules.js";
 import { tokenOperations } from "../tokens.js";
 import { maintenanceOperations, type ReapPosition } from "./maintenance.js";
+import { Transitions } from "./transitions.js";
 
 /** All operations of the store's connection. Their arguments and results can cross between threads. */
 export interface Operations {
@@ -44,8 +47,20 @@ export interface Operations {
   maintain(now: number, wasClockSetBack: boolean): void;
   tryAcquireDuty(now: number, name: string, everyMs: number): boolean;
   stats(now: number): S.StoreStats;
-  setPaused(now: number, queue: string, paused: boolean): void;
+  pause(now: number, queue: string, by: string | null): void;
+  resume(now: number, queue: string): void;
   queues(now: number): S.QueueRecord[];
+  countAhead(now: number, before: S.QueuePosition, atMost: number): number;
+  recordErrors(now: number, groups: readonly S.ErrorGroupRecord[]): void;
+  errorGroups(now: number, limit: number): S.ErrorGroupRecord[];
+  purgeErrorGroups(now: number, before: number): number;
+  putHistory(now: number, records: readonly S.HistoryRecord[]): void;
+  history(now: number, range: S.HistoryRange): S.HistoryRecord[];
+  mergeHistory(now: number, merge: S.HistoryMerge): boolean;
+  purgeHistory(now: number, request: { resolution: S.HistoryResolution; before: number; limit: number }): number;
+  recordTransitions(now: number, forMs: number): string;
+  transitions(now: number, cursor: { epoch: number; number: number }, limit: number): S.TransitionPage | null;
+  purgeTransitions(now: number, request: { before: number; limit: number }): number;
   putSchedule(now: number, schedule: S.ScheduleRecord, version: string | null): S.PutResult;
   getSchedule(now: number, name: string): S.StoredSchedule | null;
   listSchedules(now: number, filter: S.ScheduleFilter, page: { limit: number; cursor: string | null }): S.SchedulePage;
@@ -87,6 +102,10 @@ export const READS: ReadonlySet<OperationName> = new Set<OperationName>([
   "getToken",
   "listTokens",
   "cursorKey",
+  "countAhead",
+  "errorGroups",
+  "history",
+  "transitions",
 ]);
 
 /** Calls of workers: they claim jobs, or concern a lease that the worker holds. */
@@ -141,7 +160,8 @@ export function transactionOperationsOn(db: Database): TransactionOperations {
 
 /** Prepares every statement on a connection: the store's own, or that of a caller's transaction. */
 export function prepareStore(db: Database): PreparedStore {
-  const counts = new Counts(db);
+  const transitions = new Transitions(db);
+  const counts = new Counts(db, transitions);
   const keys = keyStatements(db);
   const lanes = laneStatements(db);
   const history = historyStatements(db);
@@ -155,6 +175,8 @@ export function prepareStore(db: Database): PreparedStore {
   const schedules = scheduleOperations(db, insert);
   const audit = auditOperations(db);
   const tokens = tokenOperations(db);
+  const errorGroups = errorGroupOperations(db);
+  const countHistory = historyOperations(db);
   const cursorKey = db.prepare("SELECT value FROM holdfast_settings WHERE name = 'cursorKey'").pluck();
   const cancelRequested = db
     .prepare("SELECT id FROM holdfast_jobs WHERE cancel_at IS NOT NULL AND due_at IS NOT NULL LIMIT 1000")
@@ -195,8 +217,20 @@ export function prepareStore(db: Database): PreparedStore {
       maintain: (now, wasClockSetBack) => maintenance.maintain(wasClockSetBack, now),
       tryAcquireDuty: (now, name, everyMs) => maintenance.tryAcquireDuty(name, everyMs, now),
       stats: (now) => queries.stats(now),
-      setPaused: (_now, queue, paused) => lanes.setPaused(queue, paused),
+      pause: (now, queue, by) => lanes.pause(queue, by, now),
+      resume: (_now, queue) => lanes.resume(queue),
       queues: () => lanes.queues(),
+      countAhead: (now, before, atMost) => lanes.countAhead(before, atMost, now),
+      recordErrors: (_now, groups) => errorGroups.record(groups),
+      errorGroups: (_now, limit) => errorGroups.list(limit),
+      purgeErrorGroups: (_now, before) => errorGroups.purge(before),
+      putHistory: (_now, records) => countHistory.put(records),
+      history: (_now, range) => countHistory.read(range),
+      mergeHistory: (_now, merge) => countHistory.merge(merge),
+      purgeHistory: (_now, request) => countHistory.purge(request),
+      recordTransitions: (now, forMs) => transitions.record(forMs, now),
+      transitions: (now, cursor, limit) => transitions.page(cursor, limit, now),
+      purgeTransitions: (now, { before, limit }) => transitions.purge(before, limit, now),
       putSchedule: (now, schedule, version) => schedules.put(schedule, version, now),
       getSchedule: (_now, name) => schedules.get(name),
       listSchedules: (_now, filter, page) => schedules.list(filter, page),

@@ -16,6 +16,7 @@ import { readTagText } from "./insert.js";
 import type { Lanes } from "./lanes.js";
 import { pageFinder } from "./listing.js";
 import { pageOf } from "../../list-plan.js";
+import { oldestDueOf } from "../../oldest-due.js";
 import { readSettings } from "../../stored-values.js";
 
 interface RecordRow {
@@ -31,6 +32,7 @@ interface RecordRow {
   error: string | null;
   error_code: string | null;
   error_at: number | null;
+  fingerprint: string | null;
   attempt: number;
   max_attempts: number;
   losses: number;
@@ -60,7 +62,7 @@ interface RecordRow {
 
 const RECORD = `SELECT j.*, coalesce(j.input, i.input) AS input FROM holdfast_jobs j LEFT JOIN holdfast_inputs i ON i.job = j.seq`;
 const BARE_RECORD = `SELECT seq, id, type, queue, state, priority, user, 'null' AS input, NULL AS output, error, error_code,
-  error_at, attempt, max_attempts, losses, releases, fence, run_at, due_at, expires_at, created_at, updated_at, claimed_at,
+  error_at, fingerprint, attempt, max_attempts, losses, releases, fence, run_at, due_at, expires_at, created_at, updated_at, claimed_at,
   started_at, finished_at, cancel_at, worker, key, tags, schedule, slot, trace, parent, settings, progress, progress_note, progress_data
   FROM holdfast_jobs`;
 
@@ -126,18 +128,18 @@ export function queryOperations(db: Database, lanes: Lanes, history: History): Q
     list: (filter, page, now) => list(filter, page, now),
     skip: (filter, page, now) => skip(filter, page, now),
     stats(now) {
-      const dues = lanes
-        .unpaused(null)
-        .filter(({ dueAt }) => dueAt <= now)
-        .map((lane) => oldestDue.get(lane.queue, lane.priority, now) as number | undefined)
-        .filter((due) => due !== undefined);
+      const dueMs = new Map<string, number>();
+      for (const { queue, priority, dueAt } of lanes.unpaused(null)) {
+        const due = dueAt <= now ? (oldestDue.get(queue, priority, now) as number | undefined) : undefined;
+        if (due !== undefined) dueMs.set(queue, Math.max(dueMs.get(queue) ?? 0, now - due));
+      }
       const lastMinute: Record<FinishedState, number> = { completed: 0, dead: 0, cancelled: 0 };
       const second = Math.floor(now / 1000);
       for (const row of pace.all(second - 60, second) as { state: FinishedState; n: number }[])
         lastMinute[row.state] = row.n;
       return {
         counts: allCounts.all() as StoreStats["counts"],
-        oldestDueMs: dues.length === 0 ? null : now - Math.min(...dues),
+        ...oldestDueOf(dueMs),
         lastMinute,
       };
     },
@@ -166,7 +168,10 @@ function readRecord(row: RecordRow, history: Pick<StoredJob, "attempts" | "log">
     user: row.user,
     input: row.input,
     output: row.output,
-    error: row.error === null ? null : { message: row.error, code: row.error_code, at: row.error_at ?? 0 },
+    error:
+      row.error === null
+        ? null
+        : { message: row.error, code: row.error_code, at: row.error_at ?? 0, fingerprint: row.fingerprint },
     attempt: row.attempt,
     maxAttempts: row.max_attempts,
     losses: row.losses,

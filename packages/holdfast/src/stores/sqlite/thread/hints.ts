@@ -55,8 +55,8 @@ function hintsOfCall({ op, args, now }: Call, value: unknown): readonly Hint[] {
       return reapHints((value as { reaped: ReapedJob[] }).reaped);
     case "expireOverdue":
       return reapHints(value as ReapedJob[]);
-    case "setPaused":
-      return args[1] === false ? [WORK_NOW] : [];
+    case "resume":
+      return [WORK_NOW];
     case "putSchedule":
     case "removeSchedule":
       return scheduleHints(value as PutResult | boolean);

@@ -1,0 +1,152 @@
+import { LIMITS } from "../defaults.js";
+import { Histogram, isCount } from "./histogram.js";
+
+/** What happened to the jobs of one queue and type in a period. */
+export interface Counted {
+  queue: string;
+  type: string;
+  enqueued: number;
+  completed: number;
+  /** Attempts that failed, including those that will be retried. */
+  failed: number;
+  dead: number;
+  cancelled: number;
+  /** From the due time until the handler started. */
+  wait: Histogram;
+  /** How long handlers ran. */
+  run: Histogram;
+}
+
+/** How many jobs of a queue waited or ran when it was sampled, and how long its oldest due job had been due. */
+export interface Depth {
+  queue: string;
+  waiting: number;
+  leased: number;
+  oldestDueMs: number | null;
+}
+
+export const COUNTERS = ["enqueued", "completed", "failed", "dead", "cancelled"] as const;
+export type Counter = (typeof COUNTERS)[number];
+
+/** In place of a queue and type: those beyond the limit of a record. */
+export const OTHERS = "…";
+const OTHER_PAIR = { queue: OTHERS, type: OTHERS };
+// The pairs of a queue and type, and the queues, that a record has at most.
+const MAX_PAIRS = 300;
+const MAX_DEPTHS = 300;
+// A character may take three bytes.
+const MAX_TEXT_LENGTH = Math.floor(LIMITS.historyBytes / 3);
+
+/** The content of a record of history: counts by queue and type, and depths if one was sampled. */
+export class Counts {
+  readonly #pairs = new Map<string, Counted>();
+  depths: readonly Depth[] | null = null;
+
+  get isEmpty(): boolean {
+    return this.#pairs.size === 0 && this.depths === null;
+  }
+
+  values(): Iterable<Counted> {
+    return this.#pairs.values();
+  }
+
+  of(queue: string, type: string): Counted {
+    const key = `${queue}\n${type}`;
+    const known = this.#pairs.get(key);
+    if (known !== undefined) return known;
+    if (this.#pairs.size >= MAX_PAIRS && (queue !== OTHERS || type !== OTHERS)) return this.of(OTHERS, OTHERS);
+    const counted = newCounted(queue, type);
+    this.#pairs.set(key, counted);
+    return counted;
+  }
+
+  /** Adds the counts of another. The depths are those of the later one. */
+  merge(later: Counts): void {
+    for (const from of later.values()) this.#merge(from, from);
+    this.depths = later.depths ?? this.depths;
+  }
+
+  #merge(from: Counted, { queue, type }: { queue: string; type: string }): void {
+    const to = this.of(queue, type);
+    for (const counter of COUNTERS) to[counter] += from[counter];
+    to.wait.merge(from.wait);
+    to.run.merge(from.run);
+  }
+
+  /** JSON of at most `LIMITS.historyBytes`: if it is longer, the pairs with the fewest jobs are added up. */
+  toText(): string {
+    const busiestFirst = [...this.values()].toSorted((a, b) => totalOf(b) - totalOf(a));
+    for (let kept = busiestFirst.length; ; kept = Math.floor(kept / 2)) {
+      const shown = new Counts();
+      shown.depths = this.depths?.slice(0, MAX_DEPTHS) ?? null;
+      for (const [at, counted] of busiestFirst.entries()) shown.#merge(counted, at < kept ? counted : OTHER_PAIR);
+      const text = JSON.stringify(shown);
+      if (text.length <= MAX_TEXT_LENGTH || kept === 0) return text;
+    }
+  }
+
+  toJSON(): unknown {
+    const counts = [...this.values()].map((each) => [
+      each.queue,
+      each.type,
+      ...COUNTERS.map((counter) => each[counter]),
+      each.wait,
+      each.run,
+    ]);
+    const depths = this.depths?.map(({ queue, waiting, leased, oldestDueMs }) => [queue, waiting, leased, oldestDueMs]);
+    return { counts, ...(depths !== undefined && { depths }) };
+  }
+
+  /** Reads a record. Entries that are not valid are left out, so that a damaged record does not hide the others. */
+  static parse(json: string): Counts {
+    const read = new Counts();
+    let value: unknown;
+    try {
+      value = JSON.parse(json);
+    } catch {
+      return read;
+    }
+    const { counts, depths } = (value ?? {}) as { counts?: unknown; depths?: unknown };
+    for (const row of arrayOf(counts)) read.#add(arrayOf(row));
+    if (Array.isArray(depths)) read.depths = depths.flatMap((row) => readDepth(arrayOf(row)));
+    return read;
+  }
+
+  #add([queue, type, ...rest]: readonly unknown[]): void {
+    if (typeof queue !== "string" || typeof type !== "string") return;
+    const counted = this.of(queue, type);
+    for (const [at, counter] of COUNTERS.entries()) {
+      const count = rest[at];
+      if (isCount(count)) counted[counter] += count;
+    }
+    counted.wait.merge(Histogram.fromJSON(rest[COUNTERS.length]));
+    counted.run.merge(Histogram.fromJSON(rest[COUNTERS.length + 1]));
+  }
+}
+
+export function newCounted(queue: string, type: string): Counted {
+  return {
+    queue,
+    type,
+    enqueued: 0,
+    completed: 0,
+    failed: 0,
+    dead: 0,
+    cancelled: 0,
+    wait: new Histogram(),
+    run: new Histogram(),
+  };
+}
+
+function totalOf(counted: Counted): number {
+  return COUNTERS.reduce((sum, counter) => sum + counted[counter], 0);
+}
+
+function readDepth([queue, waiting, leased, oldestDueMs]: readonly unknown[]): Depth[] {
+  if (typeof queue !== "string" || !isCount(waiting) || !isCount(leased)) return [];
+  return [{ queue, waiting, leased, oldestDueMs: isCount(oldestDueMs) ? oldestDueMs : null }];
+}
+
+function arrayOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}

@@ -1,0 +1,153 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { LIMITS } from "#src/defaults.js";
+import { Histogram } from "#src/history/histogram.js";
+import { COUNTERS, Counts, OTHERS, type Counted, type Depth } from "#src/history/counted.js";
+
+/** The pairs that a record has at most, besides the one of all others. */
+const MAX_PAIRS = 300;
+
+function find(counts: Counts, queue: string, type: string): Counted | undefined {
+  return [...counts.values()].find((each) => each.queue === queue && each.type === type);
+}
+
+/** The sum of each counter and of both histograms. */
+function totals(counts: Counts): number[] {
+  const sums = COUNTERS.map((counter) => [...counts.values()].reduce((sum, each) => sum + each[counter], 0));
+  const timed = (which: "wait" | "run"): number =>
+    [...counts.values()].reduce((sum, each) => sum + each[which].total, 0);
+  return [...sums, timed("wait"), timed("run")];
+}
+
+const NAME = fc.constantFrom("a", "b", "c", OTHERS, "ünï 漢字 \u{1f9d1}", `it's "quoted" \\`);
+const EVENT = fc.record({ queue: NAME, type: NAME, counter: fc.constantFrom(...COUNTERS), ms: fc.nat(100_000) });
+
+function countsOf(
+  events: readonly { queue: string; type: string; counter: (typeof COUNTERS)[number]; ms: number }[],
+): Counts {
+  const counts = new Counts();
+  for (const { queue, type, counter, ms } of events) {
+    const counted = counts.of(queue, type);
+    counted[counter]++;
+    counted.wait.add(ms);
+    counted.run.add(2 * ms);
+  }
+  return counts;
+}
+
+describe("the counts of a record", () => {
+  it("are the same after JSON", () => {
+    fc.assert(
+      fc.property(fc.array(EVENT), (events) => {
+        const counts = countsOf(events);
+        const read = Counts.parse(counts.toText());
+        expect(read.toText()).toBe(counts.toText());
+        expect(totals(read)).toEqual(totals(counts));
+      }),
+    );
+  });
+
+  it("keep depths, with and without due jobs", () => {
+    const counts = new Counts();
+    expect([counts.isEmpty, Counts.parse(counts.toText()).depths]).toEqual([true, null]);
+    const depths = [
+      { queue: "a", waiting: 5, leased: 1, oldestDueMs: 1_000 },
+      { queue: "b", waiting: 0, leased: 0, oldestDueMs: null },
+    ];
+    counts.depths = depths;
+    expect(counts.isEmpty).toBe(false);
+    expect(Counts.parse(counts.toText()).depths).toEqual(depths);
+    counts.depths = [];
+    expect(Counts.parse(counts.toText()).depths).toEqual([]);
+  });
+
+  it("merge is the same as counting everything", () => {
+    fc.assert(
+      fc.property(fc.array(EVENT), fc.array(EVENT), (some, others) => {
+        const merged = countsOf(some);
+        merged.merge(countsOf(others));
+        expect(merged.toText()).toBe(countsOf([...some, ...others]).toText());
+      }),
+    );
+  });
+
+  it("merge keeps the depths of the later record", () => {
+    const depth = (waiting: number): Depth[] => [{ queue: "a", waiting, leased: 0, oldestDueMs: null }];
+    const [first, second, third] = [new Counts(), new Counts(), new Counts()];
+    [first.depths, second.depths] = [depth(1), depth(2)];
+    first.merge(second);
+    first.merge(third);
+    expect(first.depths).toEqual(depth(2));
+  });
+
+  it("merge leaves the other record unchanged", () => {
+    const [first, second] = [new Counts(), countsOf([{ queue: "a", type: "t", counter: "dead", ms: 5 }])];
+    first.merge(second);
+    first.of("a", "t").dead++;
+    first.of("a", "t").run.add(5);
+    expect(totals(second)).toEqual([0, 0, 0, 1, 0, 1, 1]);
+  });
+
+  it.each([
+    "",
+    "null",
+    "5",
+    '"x"',
+    "[]",
+    "{",
+    '{"counts":5,"depths":{}}',
+    '{"counts":[null,5,["a"],["a",5,1],[1,"t",1]],"depths":[null,["a"],["a",-1,0,0],[5,1,1,1]]}',
+    '{"__proto__":{"counts":[]}}',
+  ])("leave out damaged entries of %j", (json) => {
+    expect([...Counts.parse(json).values()]).toEqual([]);
+    expect(Counts.parse(json).depths ?? []).toEqual([]);
+  });
+
+  it("leave out damaged numbers only", () => {
+    const json = '{"counts":[["a","t",1,-1,0.5,"2",4,[[1,1],[2,"x"]],null]],"depths":[["a",1,2,-5]]}';
+    const counts = Counts.parse(json);
+    expect(totals(counts)).toEqual([1, 0, 0, 0, 4, 1, 0]);
+    expect(counts.depths).toEqual([{ queue: "a", waiting: 1, leased: 2, oldestDueMs: null }]);
+  });
+
+  it("of more pairs than the limit are added up", () => {
+    const counts = new Counts();
+    for (let nth = 0; nth < 1_000; nth++) counts.of("q", `t${nth}`).completed++;
+    expect([...counts.values()]).toHaveLength(MAX_PAIRS + 1);
+    expect(find(counts, "q", "t299")?.completed).toBe(1);
+    expect(find(counts, OTHERS, OTHERS)?.completed).toBe(1_000 - MAX_PAIRS);
+    const merged = new Counts();
+    for (let nth = 0; nth < 5; nth++) merged.merge(counts);
+    expect([...merged.values()]).toHaveLength(MAX_PAIRS + 1);
+    expect(totals(merged)).toEqual([0, 5_000, 0, 0, 0, 0, 0]);
+  });
+
+  it("are bounded for a queue named like the others", () => {
+    const counts = new Counts();
+    for (let nth = 0; nth < 1_000; nth++) counts.of(OTHERS, `t${nth}`).completed++;
+    expect([...counts.values()].length).toBeLessThanOrEqual(MAX_PAIRS + 1);
+    expect(totals(counts)[1]).toBe(1_000);
+  });
+
+  it("keep the busiest pairs within the size limit", () => {
+    const counts = new Counts();
+    const name = (length: number, nth: number): string => `${nth} ${"漢".repeat(length)}`.slice(0, length);
+    for (let nth = 0; nth < MAX_PAIRS; nth++) {
+      const counted = counts.of(name(LIMITS.queueLength, nth), name(LIMITS.typeLength, nth));
+      counted.completed += nth;
+      counted.run.merge(Histogram.fromJSON(Array.from({ length: 20 }, (_, bucket) => [bucket, 1_000_000_000 + nth])));
+    }
+    counts.depths = Array.from({ length: 1_000 }, (_, nth) => {
+      return { queue: name(LIMITS.queueLength, nth), waiting: 1e15, leased: 1e15, oldestDueMs: 1e15 };
+    });
+    const text = counts.toText();
+    expect(Buffer.byteLength(text)).toBeLessThanOrEqual(LIMITS.historyBytes);
+    const read = Counts.parse(text);
+    expect(totals(read)).toEqual(totals(counts));
+    const [busiest, idlest] = [MAX_PAIRS - 1, 0].map((nth) => name(LIMITS.queueLength, nth));
+    const queues = [...read.values()].map(({ queue }) => queue);
+    expect(queues).toContain(busiest);
+    expect(queues).not.toContain(idlest);
+    expect(queues).toContain(OTHERS);
+  });
+});
