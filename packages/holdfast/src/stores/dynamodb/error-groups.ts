@@ -1,0 +1,107 @@
+import { LIMITS } from "../../defaults.js";
+import type { ErrorGroupRecord } from "../../store.js";
+import { itemOf, numberOf, stringOf, type Item } from "./connection/attributes.js";
+import { inParts } from "./connection/in-parts.js";
+import { Change } from "./connection/expressions.js";
+import type { Table } from "./connection/table.js";
+import { ttlSeconds } from "./jobs/items.js";
+import { ERROR_GROUPS, type Key } from "./jobs/item-keys.js";
+
+// Nobody waits for these writes: most of the connections are left to the workers.
+const CONCURRENT_WRITES = 8;
+// If no maintenance deletes the groups, DynamoDB does so, this long after their last error.
+const KEPT_MS = 90 * 86_400_000;
+const MAX_TRIES = 5;
+// A query returns up to a megabyte, at least 300 groups.
+const MAX_PAGES = 10;
+
+/** Groups of errors. All are in one partition, by fingerprint: there are few, and a list reads all of them. */
+export class ErrorGroups {
+  readonly #table: Table;
+
+  constructor(table: Table) {
+    this.#table = table;
+  }
+
+  async record(groups: readonly ErrorGroupRecord[], now: number): Promise<void> {
+    await inParts(groups, CONCURRENT_WRITES, (group) => this.#record(group, now));
+  }
+
+  /** One write, unless another process has stored a later error, or this one has an earlier first error. */
+  async #record(group: ErrorGroupRecord, now: number): Promise<void> {
+    let written = await this.#table.update(keyOf(group), additionTo(null, group, now));
+    for (let trial = 1; !written.done && trial < MAX_TRIES; trial++) {
+      written = await this.#table.update(keyOf(group), additionTo(written.found, group, now));
+    }
+  }
+
+  async list(limit: number): Promise<ErrorGroupRecord[]> {
+    return (await this.#all()).slice(0, Math.min(limit, LIMITS.errorGroups));
+  }
+
+  async purge(before: number): Promise<number> {
+    const groups = await this.#all();
+    const old = groups.filter(({ lastAt }, at) => lastAt < before || at >= LIMITS.errorGroups);
+    const deleted = await inParts(old, CONCURRENT_WRITES, async (group) => {
+      const change = new Change();
+      // Not if it has failed again.
+      const when = change.when(`#last_at = ${change.value(group.lastAt)}`);
+      return (await this.#table.delete(keyOf(group), when)).done;
+    });
+    return deleted.filter(Boolean).length;
+  }
+
+  /** The latest first. */
+  async #all(): Promise<ErrorGroupRecord[]> {
+    const groups: ErrorGroupRecord[] = [];
+    let pages = 0;
+    for await (const page of this.#table.pages({ hash: ERROR_GROUPS, consistent: true })) {
+      groups.push(...page.map(readGroup));
+      if (++pages >= MAX_PAGES) break;
+    }
+    return groups.toSorted((a, b) => b.lastAt - a.lastAt || (a.fingerprint < b.fingerprint ? 1 : -1));
+  }
+}
+
+/**
+ * Adds to a group as it was read, or, with null, to one that does not exist or has an earlier first and last error. Fails if
+ * the group is another one.
+ */
+function additionTo(read: Item | null, group: ErrorGroupRecord, now: number): Change {
+  const { type, name, code, message, frame, count, firstAt, lastAt, job, example } = group;
+  const [knownFirst, knownLast] = [numberOf(read ?? {}, "first_at"), numberOf(read ?? {}, "last_at")];
+  const change = new Change();
+  change.setTo("count", `if_not_exists(#count, ${change.value(0)}) + ${change.value(count)}`);
+  if (knownLast === null || lastAt >= knownLast) {
+    const ttl = ttlSeconds(Math.max(now, lastAt) + KEPT_MS);
+    const fields = itemOf({ type, name, code, message, frame, job, example, last_at: lastAt, ttl });
+    change.set(fields);
+  }
+  if (knownFirst === null) {
+    change.setTo("first_at", `if_not_exists(#first_at, ${change.value(firstAt)})`);
+    const isEarlier = `#first_at <= ${change.value(firstAt)} AND #last_at <= ${change.value(lastAt)}`;
+    return change.when(`attribute_not_exists(#pk) OR (${isEarlier})`);
+  }
+  if (firstAt < knownFirst) change.set({ first_at: firstAt });
+  return change.when(`#first_at = ${change.value(knownFirst)}`, `#last_at = ${change.value(knownLast ?? 0)}`);
+}
+
+function keyOf({ fingerprint }: Pick<ErrorGroupRecord, "fingerprint">): Key {
+  return { pk: ERROR_GROUPS, sk: fingerprint };
+}
+
+function readGroup(item: Item): ErrorGroupRecord {
+  return {
+    fingerprint: stringOf(item, "sk") ?? "",
+    type: stringOf(item, "type"),
+    name: stringOf(item, "name"),
+    code: stringOf(item, "code"),
+    message: stringOf(item, "message") ?? "",
+    frame: stringOf(item, "frame"),
+    count: numberOf(item, "count") ?? 0,
+    firstAt: numberOf(item, "first_at") ?? 0,
+    lastAt: numberOf(item, "last_at") ?? 0,
+    job: stringOf(item, "job") ?? "",
+    example: stringOf(item, "example") ?? "",
+  };
+}
