@@ -68,6 +68,8 @@ export interface QueryRequest {
   below?: string;
   above?: string;
   from?: string;
+  /** A condition on entries. Those that do not match are read and charged, but not returned. */
+  filter?: (expression: Expression) => string;
   limit?: number;
   newestFirst?: boolean;
   /** Reads all completed writes. Not possible on an index. */
@@ -117,6 +119,7 @@ interface CommandOutput {
   Item?: Item;
   Items?: Item[];
   Attributes?: Item;
+  Count?: number;
   LastEvaluatedKey?: Item;
   Responses?: Record<string, Item[]>;
   UnprocessedKeys?: Record<string, { Keys?: Item[] }>;
@@ -173,27 +176,14 @@ export class Table {
   }
 
   async query(request: QueryRequest): Promise<Page> {
-    const { index = TABLE_KEY, hash, below, above, from, limit, newestFirst, consistent, after } = request;
-    const expression = new Expression();
-    const range = `#${index.range}`;
-    const terms = [`#${index.hash} = ${expression.value(hash)}`];
-    // DynamoDB takes one condition on the range key.
-    if (from !== undefined && below !== undefined) {
-      terms.push(`${range} BETWEEN ${expression.value(from)} AND ${expression.value(below)}`);
-    } else if (from !== undefined) terms.push(`${range} >= ${expression.value(from)}`);
-    else if (below !== undefined) terms.push(`${range} < ${expression.value(below)}`);
-    else if (above !== undefined) terms.push(`${range} > ${expression.value(above)}`);
-    const keys = terms.join(" AND ");
-    const { Items, LastEvaluatedKey } = await this.send("Query", {
-      KeyConditionExpression: keys,
-      ...(index.name !== undefined && { IndexName: index.name }),
-      ...(limit !== undefined && { Limit: limit }),
-      ...(newestFirst === true && { ScanIndexForward: false }),
-      ...(consistent === true && { ConsistentRead: true }),
-      ...(after !== undefined && after !== null && { ExclusiveStartKey: after }),
-      ...expression.inputFor(keys),
-    });
+    const { Items, LastEvaluatedKey } = await this.send("Query", queryInput(request));
     return { items: Items ?? [], next: LastEvaluatedKey ?? null };
+  }
+
+  /** Counts the entries of one page without returning them. */
+  async count(request: QueryRequest): Promise<{ count: number; next: Item | null }> {
+    const { Count, LastEvaluatedKey } = await this.send("Query", { ...queryInput(request), Select: "COUNT" });
+    return { count: Count ?? 0, next: LastEvaluatedKey ?? null };
   }
 
   /** Reads all pages. */
@@ -416,6 +406,31 @@ function transactionReason(error: unknown): unknown {
 /** The delay is random, so that throttled processes do not all send again at the same time. */
 function backoff(round: number, maxMs: number = MAX_BACKOFF_MS): Promise<void> {
   return sleep(Math.min(maxMs, Math.random() * Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** round)));
+}
+
+function queryInput(request: QueryRequest): object {
+  const { index = TABLE_KEY, hash, below, above, from, filter, limit, newestFirst, consistent, after } = request;
+  const expression = new Expression();
+  const range = `#${index.range}`;
+  const terms = [`#${index.hash} = ${expression.value(hash)}`];
+  // DynamoDB takes one condition on the range key.
+  if (from !== undefined && below !== undefined) {
+    terms.push(`${range} BETWEEN ${expression.value(from)} AND ${expression.value(below)}`);
+  } else if (from !== undefined) terms.push(`${range} >= ${expression.value(from)}`);
+  else if (below !== undefined) terms.push(`${range} < ${expression.value(below)}`);
+  else if (above !== undefined) terms.push(`${range} > ${expression.value(above)}`);
+  const keys = terms.join(" AND ");
+  const condition = filter?.(expression);
+  return {
+    KeyConditionExpression: keys,
+    ...(condition !== undefined && { FilterExpression: condition }),
+    ...(index.name !== undefined && { IndexName: index.name }),
+    ...(limit !== undefined && { Limit: limit }),
+    ...(newestFirst === true && { ScanIndexForward: false }),
+    ...(consistent === true && { ConsistentRead: true }),
+    ...(after !== undefined && after !== null && { ExclusiveStartKey: after }),
+    ...expression.inputFor(keys, condition),
+  };
 }
 
 export function keyItem({ pk, sk }: Key): Item {
