@@ -27,7 +27,10 @@ export class ErrorGroups {
     await inParts(groups, CONCURRENT_WRITES, (group) => this.#record(group, now));
   }
 
-  /** One write, unless another process has stored a later error, or this one has an earlier first error. */
+  /**
+   * One write, if this error is the latest and not the first of its group, as most are. The condition of a write that fails
+   * returns the group. As the first time only decreases and the last time only increases, the third write succeeds.
+   */
   async #record(group: ErrorGroupRecord, now: number): Promise<void> {
     let written = await this.#table.update(keyOf(group), additionTo(null, group, now));
     for (let trial = 1; !written.done && trial < MAX_TRIES; trial++) {
@@ -63,27 +66,21 @@ export class ErrorGroups {
   }
 }
 
-/**
- * Adds to a group as it was read, or, with null, to one that does not exist or has an earlier first and last error. Fails if
- * the group is another one.
- */
+/** Adds to a group. Fails if it is the latest or the first error of the group, and was not when the group was read, or vice versa. */
 function additionTo(read: Item | null, group: ErrorGroupRecord, now: number): Change {
   const { type, name, code, message, frame, count, firstAt, lastAt, job, example } = group;
-  const [knownFirst, knownLast] = [numberOf(read ?? {}, "first_at"), numberOf(read ?? {}, "last_at")];
+  const isLatest = lastAt >= (numberOf(read ?? {}, "last_at") ?? lastAt);
+  const isFirst = firstAt < (numberOf(read ?? {}, "first_at") ?? firstAt);
   const change = new Change();
   change.setTo("count", `if_not_exists(#count, ${change.value(0)}) + ${change.value(count)}`);
-  if (knownLast === null || lastAt >= knownLast) {
+  if (isLatest) {
     const ttl = ttlSeconds(Math.max(now, lastAt) + KEPT_MS);
-    const fields = itemOf({ type, name, code, message, frame, job, example, last_at: lastAt, ttl });
-    change.set(fields);
+    change.set(itemOf({ type, name, code, message, frame, job, example, last_at: lastAt, ttl }));
   }
-  if (knownFirst === null) {
-    change.setTo("first_at", `if_not_exists(#first_at, ${change.value(firstAt)})`);
-    const isEarlier = `#first_at <= ${change.value(firstAt)} AND #last_at <= ${change.value(lastAt)}`;
-    return change.when(`attribute_not_exists(#pk) OR (${isEarlier})`);
-  }
-  if (firstAt < knownFirst) change.set({ first_at: firstAt });
-  return change.when(`#first_at = ${change.value(knownFirst)}`, `#last_at = ${change.value(knownLast ?? 0)}`);
+  const [first, last] = [change.value(firstAt), change.value(lastAt)];
+  change.setTo("first_at", isFirst ? first : `if_not_exists(#first_at, ${first})`);
+  const isSame = `#last_at ${isLatest ? "<=" : ">"} ${last} AND #first_at ${isFirst ? ">" : "<="} ${first}`;
+  return change.when(read === null ? `attribute_not_exists(#pk) OR (${isSame})` : isSame);
 }
 
 function keyOf({ fingerprint }: Pick<ErrorGroupRecord, "fingerprint">): Key {

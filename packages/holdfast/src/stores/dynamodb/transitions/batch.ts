@@ -4,8 +4,12 @@ import { itemOf, numberOf, stringOf, type Item } from "../connection/attributes.
 import { ttlSeconds } from "../jobs/items.js";
 import { transitionsKey } from "../jobs/item-keys.js";
 
-/** A transition, with the fence of its job: a job's transitions of the same millisecond are in the order of their fences. */
-export interface Recorded extends TransitionRecord {
+/** A transition, with what its place depends on. */
+export interface Recorded {
+  transition: TransitionRecord;
+  /** Its time, or a little later: after the job's previous transition, even if another process with another clock made that. */
+  order: number;
+  /** Transitions of a job with the same `order` are in the order of their fences. */
   fence: number;
 }
 
@@ -40,14 +44,15 @@ export function pack(transitions: readonly Recorded[]): { data: string; count: n
     };
     let bytes = 0;
     for (; from < transitions.length && bytes < MAX_BYTES; from++, bytes += ROW_BYTES) {
-      const { id, type, queue, to, at, fence } = transitions[from] as Recorded;
-      rows.push([at, fence, to, id, nameOf(type), nameOf(queue)]);
+      const { transition, order, fence } = transitions[from] as Recorded;
+      const { id, type, queue, to, at } = transition;
+      rows.push([at, order - at, fence, to, id, nameOf(type), nameOf(queue)]);
     }
     packed.push({ data: JSON.stringify({ names: [...names.keys()], rows }), count: rows.length });
   }
   return packed;
 }
-type Row = [at: number, fence: number, to: State, id: string, type: number, queue: number];
+type Row = [at: number, delay: number, fence: number, to: State, id: string, type: number, queue: number];
 
 interface StoredBatch extends Omit<Batch, "transitions"> {
   data: string;
@@ -77,14 +82,17 @@ export function readBatch(item: Item): Batch {
 function readData(data: string | null): Recorded[] {
   if (data === null) return [];
   const { names, rows } = JSON.parse(data) as { names: string[]; rows: Row[] };
-  return rows.flatMap(([at, fence, to, id, type, queue]) =>
-    isState(to) ? [{ id, type: names[type] ?? "", queue: names[queue] ?? "", to, at, fence }] : [],
-  );
+  return rows.flatMap(([at, delay, fence, to, id, type, queue]) => {
+    // A later version may have other states.
+    if (!isState(to)) return [];
+    const transition = { id, type: names[type] ?? "", queue: names[queue] ?? "", to, at };
+    return [{ transition, order: at + delay, fence }];
+  });
 }
 
-/** By time. Transitions of a job in the same millisecond: those of an earlier claim first, then as a lease proceeds. */
+/** Transitions of a job in the same millisecond: those of an earlier claim first, then as a lease proceeds. */
 export function inOrder(a: Recorded, b: Recorded): number {
-  return a.at - b.at || a.fence - b.fence || stage(a.to) - stage(b.to);
+  return a.order - b.order || a.fence - b.fence || stage(a.transition.to) - stage(b.transition.to);
 }
 function stage(to: State): number {
   return to === "claimed" ? 0 : to === "running" ? 1 : 2;

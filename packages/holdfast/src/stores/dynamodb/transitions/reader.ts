@@ -9,10 +9,10 @@ import { cursorOf, readCursor, type Position } from "./cursor.js";
 import { readFollowing, type Following } from "./following.js";
 
 // Transitions are returned this long after they happened: until then a process may write earlier ones of the same job.
-const SETTLED_MS = 1_000;
+const SETTLED_MS = 1_500;
 // A missing batch is skipped if a later one was sent this long ago.
-const MISSING_MS = 1_000;
-// Batches expire in the table after 15 minutes.
+const MISSING_MS = 3_000;
+// DynamoDB deletes batches after 15 minutes.
 const CURSOR_MS = 12 * 60_000;
 // How many batches are read at a time, and how many times. Most calls read once.
 const FIRST_READ = 4;
@@ -40,9 +40,10 @@ export class TransitionReader {
   async page(cursor: string, limit: number): Promise<TransitionPage | null> {
     const from = readCursor(cursor);
     const { time, isLive } = this.#parts;
-    const following = readFollowing(await this.#table.get(FOLLOWING));
+    // Before the read of the newest number: batches with later numbers have later transitions.
     const now = time();
-    if (isExpired(from, following, now)) return null;
+    const following = readFollowing(await this.#table.get(FOLLOWING));
+    if (isExpired(from, following, now) || (isLive && from.at < now - CURSOR_MS)) return null;
     const settledAt = isLive ? now - SETTLED_MS : Number.POSITIVE_INFINITY;
     const read = await this.#read(from, following.number, { limit, settledAt });
     if (read === null) return null;
@@ -50,15 +51,15 @@ export class TransitionReader {
     const candidates = batches.flatMap((batch) => unreturned(batch, from)).toSorted(inOrder);
     // There are more batches, whose transitions may be earlier than the last ones of these.
     const settledHere = isCut ? Math.min(settledAt, (batches.at(-1)?.sentAt ?? 0) - SETTLED_MS) : settledAt;
-    let settled = candidates.filter(({ at }) => at <= Math.max(settledHere, from.upTo));
+    let settled = candidates.filter(({ order }) => order <= Math.max(settledHere, from.upTo));
     // So many in so short a time: their order is less important than that they are returned at all.
     if (settled.length === 0 && isCut) settled = candidates;
     const last = settled[limit - 1] ?? settled.at(-1);
-    const upTo = Math.max(from.upTo, last?.at ?? 0);
-    const done = batches.find(({ transitions }) => transitions.some(({ at }) => at > upTo))?.number;
+    const upTo = Math.max(from.upTo, last?.order ?? 0);
+    const done = batches.find(({ transitions }) => transitions.some(({ order }) => order > upTo))?.number;
     const seen = batches.at(-1)?.number ?? from.done;
     return {
-      transitions: settled.filter(({ at }) => at <= upTo).map(({ fence: _, ...transition }) => transition),
+      transitions: settled.filter(({ order }) => order <= upTo).map(({ transition }) => transition),
       cursor: cursorOf({ epoch: from.epoch, done: done === undefined ? seen : done - 1, seen, upTo, at: now }),
     };
   }
@@ -87,7 +88,7 @@ export class TransitionReader {
         return { batches, isCut: false };
       }
       batches.push(...some);
-      found += some.flatMap((batch) => unreturned(batch, from)).filter(({ at }) => at <= settledAt).length;
+      found += some.flatMap((batch) => unreturned(batch, from)).filter(({ order }) => order <= settledAt).length;
       next = end + 1;
     }
     return { batches, isCut: false };
@@ -131,7 +132,7 @@ export class TransitionReader {
     const batches = (await this.#table.getAll(keys)).map(readBatch).toSorted((a, b) => a.number - b.number);
     let [count, purged] = [0, deleted];
     for (const { number, sentAt, total: upTo, transitions } of batches) {
-      const isOld = sentAt < before && transitions.every(({ at }) => at < before);
+      const isOld = sentAt < before && transitions.every(({ transition: { at } }) => at < before);
       const isBeyond = transitions.length > 0 && upTo <= total - LIMITS.transitions;
       if (!(isOld || isBeyond) || (count > 0 && count + transitions.length > limit)) break;
       count += transitions.length;
@@ -149,12 +150,12 @@ export class TransitionReader {
   }
 }
 
-function isExpired({ epoch, done, seen, at }: Position, following: Following, now: number): boolean {
+function isExpired({ epoch, done, seen }: Position, following: Following, now: number): boolean {
   if (epoch !== following.epoch || following.until <= now) return true;
-  return done < following.deleted || seen > following.number || at < now - CURSOR_MS;
+  return done < following.deleted || seen > following.number;
 }
 
 /** The transitions of a batch after the position. */
 function unreturned({ number, transitions }: Batch, { seen, upTo }: Position): Recorded[] {
-  return number > seen ? transitions : transitions.filter(({ at }) => at > upTo);
+  return number > seen ? transitions : transitions.filter(({ order }) => order > upTo);
 }

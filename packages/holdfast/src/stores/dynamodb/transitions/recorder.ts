@@ -55,9 +55,12 @@ export class TransitionRecorder {
   readonly #table: Table;
   readonly #parts: RecorderParts;
   #added: Recorded[] = [];
-  #batches: Unwritten[] = [];
+  /** Batches that could not be written. */
+  #failed: Unwritten[] = [];
+  /** Transitions that are in batches, and not written yet. */
+  #unwritten = 0;
+  readonly #writes = new Set<Promise<void>>();
   #timer: { cancel(): void } | null = null;
-  #writing: Promise<void> = Promise.resolve();
   #latestAt = 0;
   #hasLost = false;
   #isStopped = false;
@@ -69,14 +72,13 @@ export class TransitionRecorder {
 
   add({ id, type, queue, fence, item }: ChangedJob, to: State, now: number): void {
     if (this.#isFollowed(now) === false) return;
-    if (this.#pending >= MAX_PENDING) {
-      // Followers must not miss these transitions without notice: their cursors expire.
+    if (this.#added.length + this.#unwritten >= MAX_PENDING) {
+      // Followers must not miss these transitions without notice, so their cursors expire.
       this.#hasLost = true;
       this.#added = [];
-      this.#batches = [];
+      this.#drop(this.#failed.splice(0));
     }
-    const at = this.#timeAfter(item, now);
-    this.#added.push({ id, type, queue, to, at, fence });
+    this.#added.push({ transition: { id, type, queue, to, at: now }, order: this.#timeAfter(item, now), fence });
     this.#schedule(FLUSH_MS);
   }
 
@@ -87,23 +89,19 @@ export class TransitionRecorder {
     return config.known.config.followUntil + GRACE_MS > now;
   }
 
-  get #pending(): number {
-    return this.#batches.reduce((sum, { count }) => sum + count, this.#added.length);
-  }
-
   /**
-   * A time that is not before that of the job's previous transition, even if another process made it whose clock is a little
-   * ahead. Readers sort by it.
+   * A time after that of the job's previous transition, even if another process made it whose clock is a little ahead. Readers
+   * sort by it.
    */
   #timeAfter(before: Item | undefined, now: number): number {
-    const previous = numberOf(before ?? {}, "updated_at") ?? 0;
+    const previous = (numberOf(before ?? {}, "updated_at") ?? 0) + 1;
     const times = [previous, this.#latestAt].filter((at) => at <= now + MAX_AHEAD_MS);
     this.#latestAt = Math.max(now, ...times);
     return this.#latestAt;
   }
 
   #schedule(ms: number): void {
-    // Under a test clock, each call flushes. A process that has stopped writes nothing more.
+    // Under a test clock, each call flushes.
     if (this.#isStopped || !this.#parts.isLive) return;
     this.#timer ??= systemClock.after(
       ms,
@@ -115,51 +113,62 @@ export class TransitionRecorder {
     );
   }
 
+  /** Does not wait for earlier batches: the later a batch takes its number, the later are its transitions returned. */
   flush(): Promise<void> {
-    this.#writing = this.#writing.then(async () => {
-      try {
-        await this.#write();
-      } catch {
-        this.#schedule(RETRY_MS);
-      }
-    });
-    return this.#writing;
+    const write = this.#write().catch(() => this.#schedule(RETRY_MS));
+    this.#writes.add(write);
+    return write.finally(() => this.#writes.delete(write));
   }
 
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#timer?.cancel();
     await this.flush();
+    await Promise.all(this.#writes);
+    // Batches that were being written before may have failed.
+    await this.flush();
   }
 
   async #write(): Promise<void> {
-    if (this.#added.length === 0 && this.#batches.length === 0) return;
+    if (this.#added.length === 0 && this.#failed.length === 0) return;
     const { config, time, isLive } = this.#parts;
     if (this.#isFollowed(time()) === null) await config.read();
     const until = config.known?.config.followUntil ?? 0;
-    const added = this.#added;
-    this.#added = [];
+    const added = this.#added.splice(0);
+    const failed = this.#failed.splice(0);
     if (until + (isLive ? GRACE_MS : 0) <= time()) {
-      this.#batches = [];
+      this.#drop(failed);
       this.#hasLost = false;
       return;
     }
-    this.#batches.push(...pack(added).map((batch) => ({ ...batch, token: newRequestToken(), place: null })));
-    if (this.#hasLost) await this.#expireCursors();
-    while (this.#batches.length > 0) await this.#writeBatches();
+    const packed = pack(added).map((batch): Unwritten => ({ ...batch, token: newRequestToken(), place: null }));
+    this.#unwritten += added.length;
+    const batches = new Set([...failed, ...packed]);
+    try {
+      if (this.#hasLost) await this.#expireCursors();
+      while (batches.size > 0) await this.#writeBatches(batches);
+    } catch (error) {
+      this.#failed.push(...batches);
+      throw error;
+    }
   }
 
-  async #writeBatches(): Promise<void> {
-    const batches = this.#batches;
-    await this.#takeNumbers(batches.filter(({ place }) => place === null));
+  #drop(batches: readonly Unwritten[]): void {
+    for (const { count } of batches) this.#unwritten -= count;
+  }
+
+  /** Removes those that were written. The others need another number. */
+  async #writeBatches(batches: Set<Unwritten>): Promise<void> {
+    await this.#takeNumbers([...batches].filter(({ place }) => place === null));
     await waitForAll(
-      batches.map(async (batch) => {
+      [...batches].map(async (batch) => {
         if (batch.place === null) return;
         const change = new Change();
         const when = change.when(`attribute_not_exists(#pk) OR #token = ${change.value(batch.token)}`);
         const written = await this.#table.put(batchItem({ ...batch, ...batch.place }), when);
         if (written.done || isOwnWrite(written.found, batch.token)) {
-          this.#batches = this.#batches.filter((each) => each !== batch);
+          batches.delete(batch);
+          this.#drop([batch]);
         } else batch.place = null;
       }),
     );
