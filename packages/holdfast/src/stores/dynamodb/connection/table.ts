@@ -31,14 +31,16 @@ export interface TableOptions {
 
 /**
  * The result of a conditional write. `old` is the item before the write, if it was requested. `found` is the item that
- * failed the condition. `resent`: an earlier try of the request got no response, so `found` may be our own write.
+ * failed the condition. `resent`: an earlier try of the request got no response, so `old` or `found` may be our own write.
  *
  * Lost responses: when a response is lost, DynamoDB may or may not have done the write, and sending the request again
  * fails its own condition if it has. Every caller therefore compares `found` with what it wrote: the request token of
  * an insert or a claim, the fence of a completed job, the version of a schedule. `faults.test.ts` loses 10 % of the
  * responses: no job is lost, and none runs twice.
  */
-export type Written = { done: true; old: Item | null } | { done: false; found: Item | null; resent: boolean };
+export type Written =
+  | { done: true; old: Item | null; resent?: boolean }
+  | { done: false; found: Item | null; resent: boolean };
 
 /** Limits how long a request is sent again. */
 export interface RetryLimit {
@@ -120,6 +122,9 @@ interface CommandOutput {
   Items?: Item[];
   Attributes?: Item;
   Count?: number;
+  /** An earlier try of the request got no response. */
+  resent?: boolean;
+  $metadata?: { attempts?: number };
   LastEvaluatedKey?: Item;
   Responses?: Record<string, Item[]>;
   UnprocessedKeys?: Record<string, { Keys?: Item[] }>;
@@ -257,8 +262,8 @@ export class Table {
   async #conditional(operation: string, input: object, retryLimit: RetryLimit = {}): Promise<Written> {
     try {
       const request = { ...input, ReturnValuesOnConditionCheckFailure: "ALL_OLD" };
-      const { Attributes } = await this.send(operation, request, retryLimit);
-      return { done: true, old: Attributes ?? null };
+      const { Attributes, resent = false, $metadata } = await this.send(operation, request, retryLimit);
+      return { done: true, old: Attributes ?? null, resent: resent || ($metadata?.attempts ?? 1) > 1 };
     } catch (error) {
       if ((error as Error).name !== "ConditionalCheckFailedException") throw error;
       const { Item: found = null, resent = false, $metadata } = error as ConditionFailed;
@@ -283,7 +288,8 @@ export class Table {
       let resent = false;
       for (let round = 1; ; round++) {
         try {
-          return await this.#sendOnce(operation, request);
+          const output = await this.#sendOnce(operation, request);
+          return resent ? { ...output, resent } : output;
         } catch (error) {
           if (isFinal(error)) throw Object.assign(error as ConditionFailed, { resent });
           const reason = transactionReason(error);

@@ -10,6 +10,13 @@ import { dueKey, endOfMillisecond, jobKey, laneKey, LIVE, sortableTime } from ".
 interface Part {
   hash: string;
   below: string;
+  /** The job that they come before; null in lanes of higher priority. */
+  own: OwnPlace | null;
+}
+interface OwnPlace {
+  dueAt: number;
+  /** With several shards, only the due time decides. */
+  listed: string | null;
 }
 
 // Queries of one call. With more lanes and shards, some shards are counted and stand for the others.
@@ -32,14 +39,15 @@ export async function countAhead(
 ): Promise<number> {
   if (atMost <= 0) return 0;
   const dueNow = endOfMillisecond(now);
-  const own = await ownKey(table, before, shards);
+  const own = await placeOf(table, before, shards);
+  const ownKey = own.listed === null ? sortableTime(own.dueAt) : dueKey(own.dueAt, own.listed);
   const higher = lanes
     .filter(({ queue, priority }) => queue === before.queue && priority > before.priority)
     .toSorted((a, b) => b.priority - a.priority)
     .slice(0, MAX_PARTS - 1);
   const partsIn = (shard: number): Part[] => [
-    ...higher.map(({ queue, priority }) => ({ hash: laneKey(queue, priority, shard), below: dueNow })),
-    { hash: laneKey(before.queue, before.priority, shard), below: own < dueNow ? own : dueNow },
+    ...higher.map(({ queue, priority }) => ({ hash: laneKey(queue, priority, shard), below: dueNow, own: null })),
+    { hash: laneKey(before.queue, before.priority, shard), below: ownKey < dueNow ? ownKey : dueNow, own },
   ];
   // Shards are evenly filled: if all of them reach twice their share, the total does too.
   const limit = Math.min(atMost, Math.max(MIN_LIMIT, Math.ceil((2 * atMost) / shards)));
@@ -55,16 +63,14 @@ export async function countAhead(
   return Math.min(atMost, Math.round(((first + (await countIn(half, counted))) * shards) / counted));
 }
 
-/** The sort key of the job in its lane. With several shards, only the due time decides. */
-async function ownKey(table: Table, { id, dueAt }: QueuePosition, shards: number): Promise<string> {
-  if (shards > 1) return sortableTime(dueAt);
-  const found = await table.get(jobKey(id));
-  return found === null ? sortableTime(dueAt) : dueKey(dueAt, readItem(found).listed);
+async function placeOf(table: Table, { id, dueAt }: QueuePosition, shards: number): Promise<OwnPlace> {
+  const found = shards === 1 ? await table.get(jobKey(id)) : null;
+  return { dueAt, listed: found === null ? null : readItem(found).listed };
 }
 
-/** A leased job stays at its place in the index. Its entry has the end of its lease. */
-async function countPart(table: Table, { hash, below }: Part, limit: number, now: number): Promise<number> {
-  const filter = (expression: Expression): string => `attribute_not_exists(#held) OR #held <= ${expression.value(now)}`;
+async function countPart(table: Table, part: Part, limit: number, now: number): Promise<number> {
+  const { hash, below } = part;
+  const filter = (expression: Expression): string => freeBefore(part, now, expression);
   let count = 0;
   let after: Item | null = null;
   for (let page = 0; page < MAX_PAGES && count < limit; page++) {
@@ -74,4 +80,16 @@ async function countPart(table: Table, { hash, below }: Part, limit: number, now
     if (after === null) break;
   }
   return Math.min(count, limit);
+}
+
+/** A leased job stays at its place in the index. It is due when its lease has expired, and since then. */
+function freeBefore({ own }: Part, now: number, expression: Expression): string {
+  const terms = [`#held <= ${expression.value(now)}`];
+  if (own !== null) {
+    const dueAt = expression.value(own.dueAt);
+    const isEarlier = `#held < ${dueAt}`;
+    const listed = own.listed === null ? null : expression.value(own.listed);
+    terms.push(listed === null ? isEarlier : `(${isEarlier} OR (#held = ${dueAt} AND #listed < ${listed}))`);
+  }
+  return `attribute_not_exists(#held) OR (${terms.join(" AND ")})`;
 }

@@ -62,7 +62,7 @@ export class Leases {
         const change = new Change().set({ state: "running", updated_at: now });
         change.setTo("started_at", `if_not_exists(#started_at, ${change.value(mark.startedAt)})`);
         const written = await this.#table.update(jobKey(mark.id), ifLeased(change, mark));
-        if (written.done && written.old !== null && startsNow(written.old, mark, now))
+        if (written.done && written.old !== null && startsNow(written.old, mark, written.resent === true, now))
           this.#transitions.add(readItem(written.old), "running", now);
         return leaseResult(written);
       }),
@@ -270,9 +270,9 @@ function isOwnOutcome(written: Written, { to, fence }: Outcome, now: number): bo
 }
 
 /** Whether this start changed the state. If its response was lost, the second request finds the job as the first one left it. */
-function startsNow(before: Item, { startedAt }: StartMark, now: number): boolean {
+function startsNow(before: Item, { startedAt }: StartMark, resent: boolean, now: number): boolean {
   if (readItem(before).state === "claimed") return true;
-  return numberOf(before, "updated_at") === now && numberOf(before, "started_at") === startedAt;
+  return resent && numberOf(before, "updated_at") === now && numberOf(before, "started_at") === startedAt;
 }
 
 function leaseResult(written: Written): LeaseResult {

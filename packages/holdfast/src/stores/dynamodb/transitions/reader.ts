@@ -8,8 +8,11 @@ import { inOrder, readBatch, skippedItem, type Batch, type Recorded } from "./ba
 import { cursorOf, readCursor, type Position } from "./cursor.js";
 import { readFollowing, type Following } from "./following.js";
 
-// Transitions are returned this long after they happened: until then a process may write earlier ones of the same job.
+// Transitions are returned this long after they happened: until then a process may write earlier ones of the same job. If batches
+// are written later than usual, readers wait longer.
 const SETTLED_MS = 1_500;
+const MAX_SETTLED_MS = 6_000;
+const USUAL_DELAY_MS = 500;
 // A missing batch is skipped if a later one was sent this long ago.
 const MISSING_MS = 3_000;
 // DynamoDB deletes batches after 15 minutes.
@@ -44,13 +47,12 @@ export class TransitionReader {
     const now = time();
     const following = readFollowing(await this.#table.get(FOLLOWING));
     if (isExpired(from, following, now) || (isLive && from.at < now - CURSOR_MS)) return null;
-    const settledAt = isLive ? now - SETTLED_MS : Number.POSITIVE_INFINITY;
-    const read = await this.#read(from, following.number, { limit, settledAt });
+    const read = await this.#read(from, following.number, limit);
     if (read === null) return null;
     const { batches, isCut } = read;
+    const settledAt = isLive ? now - settledMs(batches) : Number.POSITIVE_INFINITY;
     const candidates = batches.flatMap((batch) => unreturned(batch, from)).toSorted(inOrder);
-    // There are more batches, whose transitions may be earlier than the last ones of these.
-    const settledHere = isCut ? Math.min(settledAt, (batches.at(-1)?.sentAt ?? 0) - SETTLED_MS) : settledAt;
+    const settledHere = isCut ? Math.min(settledAt, settledBefore(batches)) : settledAt;
     let settled = candidates.filter(({ order }) => order <= Math.max(settledHere, from.upTo));
     // So many in so short a time: their order is less important than that they are returned at all.
     if (settled.length === 0 && isCut) settled = candidates;
@@ -68,16 +70,14 @@ export class TransitionReader {
    * Reads batches after the position until there are enough transitions for the page. Stops at a batch that is missing and may
    * still be written. Null: batches that the position has seen were deleted.
    */
-  async #read(
-    from: Position,
-    newest: number,
-    { limit, settledAt }: { limit: number; settledAt: number },
-  ): Promise<{ batches: Batch[]; isCut: boolean } | null> {
+  async #read(from: Position, newest: number, limit: number): Promise<{ batches: Batch[]; isCut: boolean } | null> {
     const batches: Batch[] = [];
-    let found = 0;
+    const candidates: Recorded[] = [];
     let size = FIRST_READ;
     for (let reads = 0, next = from.done + 1; next <= newest; reads++, size = Math.min(MAX_READ, size * 4)) {
       // At least the batches that were seen before and one more: otherwise the next page would be the same.
+      const settledHere = settledBefore(batches);
+      const found = candidates.filter(({ order }) => order <= settledHere).length;
       const isEnough = found >= Math.max(1, limit) || reads >= MAX_READS;
       if (isEnough && (batches.at(-1)?.number ?? 0) > from.seen) return { batches, isCut: true };
       const end = Math.min(newest, next + size - 1);
@@ -88,7 +88,7 @@ export class TransitionReader {
         return { batches, isCut: false };
       }
       batches.push(...some);
-      found += some.flatMap((batch) => unreturned(batch, from)).filter(({ order }) => order <= settledAt).length;
+      candidates.push(...some.flatMap((batch) => unreturned(batch, from)));
       next = end + 1;
     }
     return { batches, isCut: false };
@@ -153,6 +153,17 @@ export class TransitionReader {
 function isExpired({ epoch, done, seen }: Position, following: Following, now: number): boolean {
   if (epoch !== following.epoch || following.until <= now) return true;
   return done < following.deleted || seen > following.number;
+}
+
+/** How long it takes until earlier transitions are written, judged by these batches. */
+function settledMs(batches: readonly Batch[]): number {
+  const delays = batches.map(({ sentAt, transitions: [first] }) => sentAt - (first?.order ?? sentAt));
+  return Math.min(MAX_SETTLED_MS, SETTLED_MS + Math.max(0, Math.max(0, ...delays) - USUAL_DELAY_MS));
+}
+
+/** If there are more batches: their transitions may be earlier than the last ones of these. */
+function settledBefore(batches: readonly Batch[]): number {
+  return (batches.at(-1)?.sentAt ?? 0) - settledMs(batches);
 }
 
 /** The transitions of a batch after the position. */

@@ -30,6 +30,10 @@ interface Unwritten {
   place: { number: number; total: number; sentAt: number } | null;
 }
 
+interface NumberedBatch extends Unwritten {
+  place: NonNullable<Unwritten["place"]>;
+}
+
 export interface RecorderParts {
   config: SharedConfig;
   /** DynamoDB's time. */
@@ -60,6 +64,7 @@ export class TransitionRecorder {
   /** Transitions that are in batches, and not written yet. */
   #unwritten = 0;
   readonly #writes = new Set<Promise<void>>();
+  #numbering: Promise<void> = Promise.resolve();
   #timer: { cancel(): void } | null = null;
   #latestAt = 0;
   #hasLost = false;
@@ -113,7 +118,6 @@ export class TransitionRecorder {
     );
   }
 
-  /** Does not wait for earlier batches: the later a batch takes its number, the later are its transitions returned. */
   flush(): Promise<void> {
     const write = this.#write().catch(() => this.#schedule(RETRY_MS));
     this.#writes.add(write);
@@ -129,49 +133,67 @@ export class TransitionRecorder {
     await this.flush();
   }
 
+  /** Numbers are taken in order, so that the transitions of this process stay in order. The batches are then put concurrently. */
   async #write(): Promise<void> {
-    if (this.#added.length === 0 && this.#failed.length === 0) return;
+    for (;;) {
+      const numbered = this.#numbering.then(() => this.#numberBatches());
+      this.#numbering = numbered.then(
+        () => {},
+        () => {},
+      );
+      const batches = await numbered;
+      const isPut = await waitForAll(batches.map((batch) => this.#put(batch)));
+      if (isPut.every(Boolean)) return;
+    }
+  }
+
+  /** Makes batches of what was added, and gives them numbers, after those that could not be written before. */
+  async #numberBatches(): Promise<NumberedBatch[]> {
+    if (this.#added.length === 0 && this.#failed.length === 0) return [];
     const { config, time, isLive } = this.#parts;
     if (this.#isFollowed(time()) === null) await config.read();
     const until = config.known?.config.followUntil ?? 0;
     const added = this.#added.splice(0);
-    const failed = this.#failed.splice(0);
     if (until + (isLive ? GRACE_MS : 0) <= time()) {
-      this.#drop(failed);
+      this.#drop(this.#failed.splice(0));
       this.#hasLost = false;
-      return;
+      return [];
     }
-    const packed = pack(added).map((batch): Unwritten => ({ ...batch, token: newRequestToken(), place: null }));
     this.#unwritten += added.length;
-    const batches = new Set([...failed, ...packed]);
+    this.#failed.push(...pack(added).map((batch) => ({ ...batch, token: newRequestToken(), place: null })));
+    if (this.#hasLost) await this.#expireCursors();
+    const batches = this.#failed.splice(0);
     try {
-      if (this.#hasLost) await this.#expireCursors();
-      while (batches.size > 0) await this.#writeBatches(batches);
+      await this.#takeNumbers(batches.filter(({ place }) => place === null));
     } catch (error) {
-      this.#failed.push(...batches);
+      this.#failed.unshift(...batches);
       throw error;
     }
+    return batches.filter((batch): batch is NumberedBatch => batch.place !== null);
   }
 
   #drop(batches: readonly Unwritten[]): void {
     for (const { count } of batches) this.#unwritten -= count;
   }
 
-  /** Removes those that were written. The others need another number. */
-  async #writeBatches(batches: Set<Unwritten>): Promise<void> {
-    await this.#takeNumbers([...batches].filter(({ place }) => place === null));
-    await waitForAll(
-      [...batches].map(async (batch) => {
-        if (batch.place === null) return;
-        const change = new Change();
-        const when = change.when(`attribute_not_exists(#pk) OR #token = ${change.value(batch.token)}`);
-        const written = await this.#table.put(batchItem({ ...batch, ...batch.place }), when);
-        if (written.done || isOwnWrite(written.found, batch.token)) {
-          batches.delete(batch);
-          this.#drop([batch]);
-        } else batch.place = null;
-      }),
-    );
+  /** False: it needs another number. */
+  async #put(batch: NumberedBatch): Promise<boolean> {
+    const change = new Change();
+    const when = change.when(`attribute_not_exists(#pk) OR #token = ${change.value(batch.token)}`);
+    try {
+      const written = await this.#table.put(batchItem({ ...batch, ...batch.place }), when);
+      if (written.done || isOwnWrite(written.found, batch.token)) {
+        this.#drop([batch]);
+        return true;
+      }
+    } catch (error) {
+      // It may be stored. The next try uses the same number.
+      this.#failed.push(batch);
+      throw error;
+    }
+    // A reader has skipped it.
+    this.#failed.push({ ...batch, place: null });
+    return false;
   }
 
   /** If the response is lost, the numbers are taken again, and readers skip the first ones. */
