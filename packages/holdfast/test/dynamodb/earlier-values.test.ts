@@ -1,5 +1,5 @@
 import { GetItemCommand, UpdateItemCommand } from "@aws-sdk/client-dynamodb";
-import { expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { claimOne, finish, insertOne, key, newJob } from "#src/testing/exercise-store/builders.js";
 import { addSchedule, fireAll, firingFor, scheduleOf } from "#src/testing/exercise-store/schedule-builders.js";
 import { openScene, type Scene } from "./scene.js";
@@ -57,4 +57,45 @@ it("reads the earlier slot reason of manual runs", async () => {
     }),
   );
   expect((await scheduleOf(store)).slots).toEqual([{ ...slot, reason: "manual" }]);
+});
+
+describe("pauses of earlier builds, which store only a time", () => {
+  const Key = { pk: { S: "config" }, sk: { S: "config" } };
+
+  /** Changes the shared config as an earlier build does. */
+  async function change(table: string, expression: string, at?: number): Promise<void> {
+    const client = server.client();
+    await client.send(
+      new UpdateItemCommand({
+        TableName: table,
+        Key,
+        UpdateExpression: expression,
+        ...(at !== undefined && { ExpressionAttributeValues: { ":at": { N: String(at) } } }),
+      }),
+    );
+    client.destroy();
+  }
+  const paused = async ({ store }: Scene): Promise<unknown> =>
+    (await store.queues()).map(({ queue, pausedAt, pausedBy }) => [queue, pausedAt, pausedBy]);
+
+  it("have no name, and are resumed", async () => {
+    const scene = await openScene(server);
+    await change(scene.table, "REMOVE paused_by SET paused.mail = :at", 7);
+    expect(await paused(scene)).toEqual([["mail", 7, null]]);
+    await scene.store.pause("mail", "ada");
+    expect(await paused(scene)).toEqual([["mail", 7, null]]);
+    await scene.store.resume("mail");
+    expect(await paused(scene)).toEqual([]);
+    await scene.store.pause("mail", "ada");
+    expect(await paused(scene)).toMatchObject([["mail", expect.any(Number), "ada"]]);
+  });
+
+  it("do not get the name of a pause that they resumed", async () => {
+    const scene = await openScene(server);
+    await scene.store.pause("mail", "ada");
+    await change(scene.table, "REMOVE paused.mail");
+    expect(await paused(scene)).toEqual([]);
+    await change(scene.table, "SET paused.mail = :at", 8);
+    expect(await paused(scene)).toEqual([["mail", 8, null]]);
+  });
 });

@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import type { Store } from "#src/store.js";
+import type { ErrorGroupRecord, Store } from "#src/store.js";
 import {
   add,
   claim,
@@ -12,8 +12,10 @@ import {
   newJob,
   newTokenRecord,
   outcomeOf,
+  recordOf,
   workerRecord,
 } from "#src/testing/exercise-store/builders.js";
+import { until } from "#src/testing/exercise-store/until.js";
 import { addSchedule, fireAll, firingFor } from "#src/testing/exercise-store/schedule-builders.js";
 
 /** Methods outside of the store contract. They send no request, or read what every call reads. */
@@ -36,12 +38,14 @@ export async function exerciseAll(given: Store): Promise<void> {
   await maintenance(store);
   await schedules(store);
   await administration(store);
+  await observation(store);
   const all = Object.entries(given).flatMap(([name, member]) => (typeof member === "function" ? [name] : []));
   const expected = all.filter((name) => !NOT_IN_CONTRACT.includes(name) && !ENDS.includes(name));
   expect([...called].filter((name) => all.includes(name)).toSorted()).toEqual(expected.toSorted());
 }
 
 const LARGE = JSON.stringify("x".repeat(2_000));
+const FINGERPRINT = "00112233aabbccdd";
 
 async function jobs(store: Store): Promise<void> {
   const stop = store.listen(() => {});
@@ -55,7 +59,7 @@ async function jobs(store: Store): Promise<void> {
     { id: job.id, fence: job.fence, progress: { fraction: 0.5, note: null, data: null }, log: [{ at: 1, line: "a" }] },
   ]);
   await expect(store.settleIn({}, outcomeOf(job, "completed"), null)).rejects.toThrow("tx");
-  await store.settle([failureOf(job, "no")]);
+  await store.settle([failureOf(job, "no", { error: { message: "no", code: null, fingerprint: FINGERPRINT } })]);
   await finish(store, await claimOne(store), "completed", { keepMs: 60_000 });
   await add(store);
   await finish(store, await claimOne(store), "completed", { keepMs: 60_000 });
@@ -66,6 +70,7 @@ async function jobs(store: Store): Promise<void> {
   await store.list({ user: "ada" }, { limit: 10, cursor: null });
   await store.list({ states: ["pending"] }, { limit: 10, cursor: null });
   await store.list({ parent: job.id }, { limit: 10, cursor: null, order: "oldest" });
+  await store.list({ fingerprint: FINGERPRINT }, { limit: 10, cursor: null });
   await store.list({ ids: [job.id] }, { limit: 10, cursor: null });
   await store.heartbeat(workerRecord());
   await store.workers();
@@ -97,7 +102,7 @@ async function changes(store: Store): Promise<void> {
   expect(await store.update([{ id: waiting, input: "1" }])).toEqual([{ status: "updated" }]);
   await claim(store);
   expect(await store.cancel([waiting])).toEqual(["requested"]);
-  await store.pause("later");
+  await store.pause("later", "ada");
   await store.queues();
   await store.resume("later");
 }
@@ -138,4 +143,47 @@ async function administration(store: Store): Promise<void> {
   expect(await store.getToken(token.id)).toEqual(token);
   expect(await store.listTokens()).toEqual([token]);
   expect(await store.removeToken(token.id)).toBe(true);
+}
+
+async function observation(store: Store): Promise<void> {
+  const id = await add(store, { queue: "observed" });
+  const { dueAt } = await recordOf(store, id);
+  expect(await store.countAhead({ id, queue: "observed", priority: 0, dueAt: dueAt ?? 0 }, 10)).toBe(0);
+  const group = newErrorGroup();
+  await store.recordErrors([group]);
+  // An earlier one: the first write is refused.
+  await store.recordErrors([{ ...group, firstAt: 1, lastAt: 1 }]);
+  expect(await store.errorGroups(10)).toMatchObject([{ firstAt: 1, lastAt: group.lastAt, count: 2 * group.count }]);
+  expect(await store.purgeErrorGroups(group.lastAt + 1)).toBe(1);
+  const record = { resolution: "minute", at: 60_000, writer: "a", data: "{}" } as const;
+  await store.putHistory([record, { ...record, writer: "b" }]);
+  expect(await store.history({ resolution: "minute", from: 0, to: 120_000, limit: 10, after: null })).toHaveLength(2);
+  const replaced = [record, { ...record, writer: "b" }];
+  expect(await store.mergeHistory({ record: { ...record, data: "[]" }, replaced })).toBe(true);
+  expect(await store.purgeHistory({ resolution: "minute", before: 120_000, limit: 10 })).toBe(1);
+  const cursor = await store.recordTransitions(60_000);
+  await add(store, { queue: "observed" });
+  await until("the transition to be recorded", async () => {
+    const page = await store.transitions(cursor, 10);
+    return page !== null && page.transitions.some(({ queue }) => queue === "observed");
+  });
+  await store.purgeTransitions({ before: Date.now() + 100_000_000_000, limit: 10 });
+  expect(await store.transitions(cursor, 10)).toBeNull();
+}
+
+export function newErrorGroup(given: Partial<ErrorGroupRecord> = {}): ErrorGroupRecord {
+  return {
+    fingerprint: FINGERPRINT,
+    type: "mail",
+    name: "Error",
+    code: null,
+    message: "no",
+    frame: null,
+    count: 2,
+    firstAt: 1_000,
+    lastAt: 2_000,
+    job: "018f4d2e-7b3a-7c11-8a55-00000000000a",
+    example: "no",
+    ...given,
+  };
 }

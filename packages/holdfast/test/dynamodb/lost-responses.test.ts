@@ -1,5 +1,6 @@
 import { QueryCommand } from "@aws-sdk/client-dynamodb";
 import type { ClaimedJob, Outcome, Store } from "holdfast/store";
+import { fakeClock } from "holdfast/testing";
 import { describe, expect, it } from "vitest";
 import {
   add,
@@ -29,6 +30,7 @@ import {
   skippedSlot,
 } from "#src/testing/exercise-store/schedule-builders.js";
 import { until } from "#src/testing/exercise-store/until.js";
+import { newErrorGroup } from "./every-call.js";
 import type { SentRequest } from "./proxy.js";
 import { openScene } from "./scene.js";
 import { dynamoServer } from "./server.js";
@@ -418,4 +420,64 @@ it("acquires a duty once after a lost response", async () => {
   expect(await store.tryAcquireDuty("purge", 60_000)).toBe(true);
   await lost;
   expect(await store.tryAcquireDuty("purge", 60_000)).toBe(false);
+});
+
+describe("a call for people whose response is lost", () => {
+  it("pause: keeps who paused the queue", async () => {
+    const { store, proxy } = await openScene(server);
+    const lost = proxy.loseNextResponse(to("UpdateItem", "paused_by"));
+    await store.pause("mail", "ada");
+    await lost;
+    expect(await store.queues()).toMatchObject([{ queue: "mail", paused: true, pausedBy: "ada" }]);
+  });
+
+  it("recordErrors: stores the group", async () => {
+    const { store, proxy } = await openScene(server);
+    const lost = proxy.loseNextResponse(to("UpdateItem", "error-groups"));
+    await store.recordErrors([newErrorGroup()]);
+    await lost;
+    // A repeated request may count twice.
+    expect(await store.errorGroups(10)).toMatchObject([{ fingerprint: newErrorGroup().fingerprint }]);
+  });
+
+  it("mergeHistory: merges once", async () => {
+    const { store, proxy } = await openScene(server);
+    const record = { resolution: "minute", at: 60_000, writer: "a", data: "1" } as const;
+    const replaced = [record, { ...record, writer: "b" }];
+    await store.putHistory(replaced);
+    const lost = proxy.loseNextResponse(to("TransactWriteItems", "history#"));
+    expect(await store.mergeHistory({ record: { ...record, data: "2" }, replaced })).toBe(true);
+    await lost;
+    const range = { resolution: "minute", from: 0, to: 120_000, limit: 10, after: null } as const;
+    expect(await store.history(range)).toEqual([{ ...record, data: "2" }]);
+  });
+
+  it("recordTransitions: returns a cursor of the epoch that it began", async () => {
+    const { store, proxy } = await openScene(server, { clock: fakeClock() });
+    const lost = proxy.loseNextResponse(to("UpdateItem", "#epoch"));
+    const cursor = await store.recordTransitions(60_000);
+    await lost;
+    const id = await add(store);
+    expect(await store.transitions(cursor, 10)).toMatchObject({ transitions: [{ id, to: "pending" }] });
+  });
+
+  it.each([
+    ["start", (store: Store, job: ClaimedJob) => store.start([{ ...job, startedAt: 7 }]), "running"],
+    ["settle", (store: Store, job: ClaimedJob) => store.settle([outcomeOf(job, "dead")]), "dead"],
+    ["complete", (store: Store, job: ClaimedJob) => store.settle([outcomeOf(job, "completed")]), "completed"],
+    ["fail", (store: Store, job: ClaimedJob) => store.settle([failureOf(job, "no")]), "failed"],
+    ["release", (store: Store, job: ClaimedJob) => store.settle([outcomeOf(job, "pending")]), "pending"],
+  ] as const)("%s: records one transition", async (_what, change, state) => {
+    const { store, proxy } = await openScene(server, { clock: fakeClock() });
+    const id = await add(store);
+    const job = await claimOne(store);
+    const cursor = await store.recordTransitions(60_000);
+    const lost = proxy.loseNextResponse(
+      ({ operation, text }) => ["UpdateItem", "TransactWriteItems"].includes(operation) && text.includes(`job#${id}`),
+    );
+    await change(store, job);
+    await lost;
+    const page = await store.transitions(cursor, 10);
+    expect(page?.transitions).toMatchObject([{ id, to: state }]);
+  });
 });

@@ -7,9 +7,10 @@ import {
   type CreateTableCommandInput,
 } from "@aws-sdk/client-dynamodb";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { add, claim, claimIds, newJob, recordOf } from "#src/testing/exercise-store/builders.js";
+import { add, claim, claimIds, claimOne, finish, newJob, recordOf } from "#src/testing/exercise-store/builders.js";
+import { until } from "#src/testing/exercise-store/until.js";
 import { exerciseAll } from "./every-call.js";
-import { actionsOf } from "./recorder.js";
+import { actionsOf, Recorder } from "./recorder.js";
 import { dynamoServer } from "./server.js";
 import {
   attributesOf,
@@ -229,6 +230,51 @@ describe("migrate", () => {
     const page = await store.list({ parent: PARENT }, { limit: 10, cursor: null });
     expect(page.jobs.map((job) => job.id)).toEqual([id]);
     expect(await recordOf(store, parent)).toMatchObject({ parent: null });
+  });
+
+  it("adds the index of errors to an existing table", async () => {
+    const { store, client, table } = open();
+    const { TimeToLiveSpecification: _ttl, ...made } = propertiesIn(store.cloudFormation());
+    const indexes = made.GlobalSecondaryIndexes?.filter((index) => index.IndexName !== "errors");
+    const definitions = made.AttributeDefinitions?.filter(({ AttributeName }) => AttributeName !== "fingerprint");
+    const earlier = { ...made, AttributeDefinitions: definitions, GlobalSecondaryIndexes: indexes };
+    await client.send(new CreateTableCommand({ ...earlier, TableName: table }));
+    let isAllowed = false;
+    let fromIndex = 0;
+    client.middlewareStack.add((next, { commandName }) => (args) => {
+      if (commandName === "QueryCommand" && (args.input as { IndexName?: string }).IndexName === "errors") fromIndex++;
+      if (commandName !== "UpdateTableCommand" || isAllowed) return next(args);
+      throw Object.assign(new Error("not authorized"), { name: "AccessDeniedException" });
+    });
+    await store.migrate();
+    expect(await store.pendingMigrations?.()).toEqual([{ title: "the index errors", createsTables: false }]);
+    const fingerprint = "00112233aabbccdd";
+    await add(store);
+    const job = await claimOne(store);
+    await finish(store, job, "dead", { error: { message: "no", code: null, fingerprint } });
+    await add(store);
+    const listed = async (): Promise<string[]> => {
+      const page = await store.list({ fingerprint, states: ["dead"] }, { limit: 10, cursor: null });
+      return page.jobs.map(({ id }) => id);
+    };
+    // Without the index, by the other parts of the filter.
+    expect(await listed()).toEqual([job.id]);
+    isAllowed = true;
+    await store.migrate();
+    await until("the index", async () => (await store.pendingMigrations?.())?.length === 0);
+    await until("the index to be complete", async () => {
+      const { GlobalSecondaryIndexes: found = [] } = await described({
+        store,
+        client,
+        table,
+        recorder: new Recorder(),
+      });
+      return found.find(({ IndexName }) => IndexName === "errors")?.IndexStatus === "ACTIVE";
+    });
+    fromIndex = 0;
+    // The job that failed before the index existed.
+    expect(await listed()).toEqual([job.id]);
+    expect(fromIndex).toBe(1);
   });
 
   it("rejects a table of a newer version unchanged", async () => {

@@ -18,6 +18,7 @@ import {
   SECOND,
   settleOne,
 } from "#src/testing/exercise-store/builders.js";
+import { newErrorGroup } from "./every-call.js";
 import { Meter } from "./meter.js";
 import { dynamoServer } from "./server.js";
 
@@ -188,6 +189,65 @@ describe("write units of each step", () => {
       complete: { table: 1, live: 2, counts: 2 },
       purge: { table: 2, live: 1, listed: 1, counts: 1 },
     });
+  });
+
+  it("of an error's fingerprint: 1 for the first, none while it stays", async () => {
+    const { meter, open } = await metered({ clock: fakeClock() });
+    const store = open();
+    await add(store);
+    const fail = async (fingerprint: string): Promise<Record<string, number>> => {
+      const leased = await claimOne(store);
+      const error = { message: "no", code: null, fingerprint };
+      return writesOf(meter, () => settleOne(store, failureOf(leased, "no", { error })));
+    };
+    const first = await fail("00112233aabbccdd");
+    const same = await fail("00112233aabbccdd");
+    const other = await fail("ffeeddcc00112233");
+    const leased = await claimOne(store);
+    const complete = await writesOf(meter, () => finish(store, leased, "completed", KEPT));
+    const purge = await writesOf(meter, () => store.purge({ state: "completed", before: null, keep: null, limit: 10 }));
+    expect({ first, same, other, complete, purge }).toEqual({
+      // In a transaction, the emulator charges index entries like the table: twice.
+      first: { table: 4, live: 2, errors: 2 },
+      same: { table: 4, live: 2 },
+      other: { table: 4, live: 2, errors: 4 },
+      complete: { table: 1, live: 2, counts: 2 },
+      purge: { table: 4, live: 1, listed: 1, errors: 1, counts: 1 },
+    });
+  });
+
+  it("of an error group: 1, and 1 more for one that is not the latest", async () => {
+    const { meter, open } = await metered({ clock: fakeClock() });
+    const store = open();
+    const group = newErrorGroup();
+    const created = await writesOf(meter, () => store.recordErrors([group]));
+    const added = await writesOf(meter, () => store.recordErrors([{ ...group, firstAt: 3_000, lastAt: 3_000 }]));
+    const late = await writesOf(meter, () => store.recordErrors([group]));
+    expect({ created, added, late }).toEqual({
+      created: { table: 1 },
+      added: { table: 1 },
+      late: { table: 1, lost: 1 },
+    });
+  });
+
+  it("of a minute of history: 1 for each process, and 2 for each to merge them", async () => {
+    const { meter, open } = await metered({ clock: fakeClock() });
+    const store = open();
+    const record = { resolution: "minute", at: 60_000, writer: "a", data: JSON.stringify("x".repeat(500)) } as const;
+    const replaced = ["a", "b", "c"].map((writer) => ({ ...record, writer }));
+    const put = await writesOf(meter, () => store.putHistory(replaced));
+    const merged = await writesOf(meter, () => store.mergeHistory({ record, replaced }));
+    expect({ put, merged }).toEqual({ put: { table: 3 }, merged: { table: 6 } });
+  });
+
+  it("of transitions, while jobs are followed: 2 for each call or 200 ms", async () => {
+    const { meter, open } = await metered({ clock: fakeClock() });
+    const store = open();
+    await addAll(store, newJobs(8));
+    await store.recordTransitions(3_600 * SECOND);
+    await claim(store, { limit: 3 });
+    const leased = await claimOne(store);
+    expect(await writesOf(meter, () => store.start([{ ...leased, startedAt: 0 }]))).toEqual({ table: 1 + 2 });
   });
 
   it("of a parent: 1 more", async () => {
@@ -382,6 +442,33 @@ describe("requests", () => {
     // Without a state, one per type, shard and kind of list, and two more.
     expect(await sent(hf.list({ type: "t0", input }))).toBeLessThanOrEqual(26);
     expect(await sent(hf.list({ input }))).toBeLessThanOrEqual(122);
+  });
+});
+
+describe("requests of countAhead", () => {
+  const position = { id: "018f4d2e-7b3a-7c11-8a55-00000000000a", queue: "default", priority: 0 };
+
+  it("one for each shard, and one for the shards", async () => {
+    const clock = fakeClock();
+    const { meter, open } = await metered({ clock });
+    const store = open();
+    await addAll(store, newJobs(30));
+    meter.reset();
+    expect(await store.countAhead({ ...position, dueAt: clock.now() + 1 }, 1_000)).toBe(30);
+    expect(Object.fromEntries(meter.requests)).toEqual({ GetItem: 1, Query: 8 });
+  });
+
+  it("half as many for a long queue, which is estimated", async () => {
+    const clock = fakeClock();
+    const { meter, open } = await metered({ clock });
+    const store = open();
+    await addAll(store, newJobs(800));
+    await claim(store, { limit: 100 });
+    meter.reset();
+    const ahead = await store.countAhead({ ...position, dueAt: clock.now() + 1 }, 1_000);
+    expect(Math.abs(ahead - 700)).toBeLessThan(200);
+    expect(Object.fromEntries(meter.requests)).toEqual({ GetItem: 1, Query: 4 });
+    expect(await store.countAhead({ ...position, dueAt: clock.now() + 1 }, 500)).toBe(500);
   });
 });
 

@@ -13,6 +13,9 @@ import {
   WORK_NOW,
 } from "../hints.js";
 import { AuditLog } from "./audit.js";
+import { countAhead } from "./jobs/count-ahead.js";
+import { ErrorGroups } from "./error-groups.js";
+import { HistoryRecords } from "./history-records.js";
 import { Changes } from "./jobs/changes.js";
 import { Claims } from "./jobs/claim.js";
 import { SharedConfig } from "./connection/config.js";
@@ -28,6 +31,8 @@ import { Schedules } from "./schedules.js";
 import { statsOf } from "./jobs/stats.js";
 import { Table, type DynamoClient, type Sdk } from "./connection/table.js";
 import { cursorKey, Tokens } from "./tokens.js";
+import { RecordedTransitions } from "./transitions/recorded-transitions.js";
+import type { TransitionLog } from "./transitions/transition-log.js";
 import { Maintenance } from "./jobs/maintenance.js";
 import { heartbeat, deregister, workers } from "./jobs/workers.js";
 
@@ -60,15 +65,19 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
   const config = new SharedConfig(table, shards);
   const counts = new Counts(table, systemClock, COUNTED_MS);
   const leaseCache = new LeaseCache();
-  const inserts = new Inserts(table, config);
-  const claims = new Claims(table, config, leaseCache, { marginMs });
-  const leases = new Leases(table, { counts, leaseCache, config }, { slack, marginMs });
-  const changes = new Changes(table, { config, counts, inserts });
-  const maintenance = new Maintenance(table, { config, counts, changes }, marginMs);
+  const stopping = new AbortController();
+  const transitions: TransitionLog = new RecordedTransitions(table, { config, time, isLive, closing: stopping.signal });
+  const inserts = new Inserts(table, config, transitions);
+  const claims = new Claims(table, { config, leaseCache, transitions }, { marginMs });
+  const leases = new Leases(table, { counts, leaseCache, config, transitions }, { slack, marginMs });
+  const changes = new Changes(table, { config, counts, inserts, transitions });
+  const maintenance = new Maintenance(table, { config, counts, changes, transitions }, marginMs);
   const queries = new Queries(table, config);
   const schedules = new Schedules(table, { config, inserts });
   const audit = new AuditLog(table);
   const tokens = new Tokens(table);
+  const errorGroups = new ErrorGroups(table);
+  const history = new HistoryRecords(table);
   const listeners = new Set<(hint: Hint) => void>();
   const pending = new Set<Promise<unknown>>();
   let closing: Promise<void> | null = null;
@@ -91,11 +100,13 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
     }
   }
 
-  /** With a test clock, counts are written immediately instead of after COUNTED_MS. */
-  async function counted<Result>(work: () => Promise<Result>): Promise<Result> {
-    const result = await work();
-    if (!isLive) await counts.flush();
-    return result;
+  /** Runs a call that may change the state of jobs. With a test clock, counts and transitions are written before it returns. */
+  function change<Result>(work: () => Promise<Result>): Promise<Result> {
+    return run(async () => {
+      const result = await work();
+      if (!isLive) await Promise.all([counts.flush(), transitions.flush()]);
+      return result;
+    });
   }
 
   function hint(...hints: Hint[]): void {
@@ -107,7 +118,9 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
 
   async function close(): Promise<void> {
     listeners.clear();
+    stopping.abort();
     await Promise.allSettled(pending);
+    await transitions.stop();
     // If this fails, only the counts of completed jobs are too low.
     await counts.stop().catch(() => {});
     await table.close(client === undefined);
@@ -135,7 +148,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
     close: () => (closing ??= close()),
 
     insert: (given) =>
-      run(async () => {
+      change(async () => {
         if (given.length === 0) return [];
         const now = time();
         const results = await inserts.insert(given, now);
@@ -146,17 +159,15 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
       run(() =>
         Promise.reject(new InvalidOptionError("tx", "not supported: DynamoDB has no interactive transactions")),
       ),
-    claim: (request) => run(() => claims.claim(request, time())),
-    start: (marks) => run(() => leases.start(marks, time())),
+    claim: (request) => change(() => claims.claim(request, time())),
+    start: (marks) => change(() => leases.start(marks, time())),
     extend: (refs, leaseMs) => run(() => leases.extend(refs, leaseMs, time())),
     settle: (outcomes) =>
-      run(() =>
-        counted(async () => {
-          const results = await leases.settle(outcomes, time());
-          hint(...settleHints(outcomes));
-          return results;
-        }),
-      ),
+      change(async () => {
+        const results = await leases.settle(outcomes, time());
+        hint(...settleHints(outcomes));
+        return results;
+      }),
     settleIn: () =>
       run(() =>
         Promise.reject(new InvalidOptionError("tx", "not supported: DynamoDB has no interactive transactions")),
@@ -166,15 +177,13 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
     get: (id, scope) => run(() => queries.get(id, scope ?? {}, time())),
     list: (filter, page) => run(() => queries.list(filter, page, time())),
     cancel: (ids, scope) =>
-      run(() =>
-        counted(async () => {
-          const results = await changes.cancel(ids, scope ?? {}, time());
-          hint(...cancelHints(ids, results));
-          return results;
-        }),
-      ),
+      change(async () => {
+        const results = await changes.cancel(ids, scope ?? {}, time());
+        hint(...cancelHints(ids, results));
+        return results;
+      }),
     retry: (ids, scope) =>
-      run(async () => {
+      change(async () => {
         const results = await changes.retry(ids, scope ?? {}, time());
         hint(...retryHints(results));
         return results;
@@ -188,37 +197,50 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
       }),
     keyHolder: (key) => run(() => changes.keyHolder(key, time())),
     freeKey: (key) => run(() => changes.freeKey(key, time())),
-    remove: (ids, scope) => run(() => counted(() => changes.remove(ids, scope ?? {}, time()))),
+    remove: (ids, scope) => change(() => changes.remove(ids, scope ?? {}, time())),
 
     reapExpiredLeases: (limit) =>
-      run(() =>
-        counted(async () => {
-          const reaped = await maintenance.reapExpiredLeases(limit, time());
-          hint(...reapHints(reaped));
-          return reaped;
-        }),
-      ),
+      change(async () => {
+        const reaped = await maintenance.reapExpiredLeases(limit, time());
+        hint(...reapHints(reaped));
+        return reaped;
+      }),
     expireOverdue: (limit) =>
-      run(() =>
-        counted(async () => {
-          const reaped = await maintenance.expireOverdue(limit, time());
-          hint(...reapHints(reaped));
-          return reaped;
-        }),
-      ),
-    purge: (request) => run(() => counted(() => maintenance.purge(request, time()))),
-    purgeDue: (limit) => run(() => counted(() => maintenance.purgeDue(limit, time()))),
+      change(async () => {
+        const reaped = await maintenance.expireOverdue(limit, time());
+        hint(...reapHints(reaped));
+        return reaped;
+      }),
+    purge: (request) => change(() => maintenance.purge(request, time())),
+    purgeDue: (limit) => change(() => maintenance.purgeDue(limit, time())),
     maintain: () => run(() => maintenance.maintain(time())),
     tryAcquireDuty: (duty, everyMs) => run(() => maintenance.tryAcquireDuty(duty, everyMs, time())),
 
     stats: () => run(() => statsOf(table, config, counts, time())),
-    pause: (queue) => run(() => config.pause(queue, time())),
+    pause: (queue, by) => run(() => config.pause(queue, by ?? null, time())),
     resume: (queue) =>
       run(async () => {
         await config.resume(queue);
         hint(WORK_NOW);
       }),
     queues: () => run(() => config.queues()),
+    countAhead: (before, atMost) =>
+      run(async () => {
+        const { known } = config;
+        const current = known !== null && isLive && known.ageMs < RECENT_MS ? known.config : await config.read();
+        return countAhead(table, current, before, atMost, time());
+      }),
+
+    recordErrors: (groups) => run(() => errorGroups.record(groups, time())),
+    errorGroups: (limit) => run(() => errorGroups.list(limit), { needsTime: false }),
+    purgeErrorGroups: (before) => run(() => errorGroups.purge(before), { needsTime: false }),
+    putHistory: (records) => run(() => history.put(records, time())),
+    history: (range) => run(() => history.read(range), { needsTime: false }),
+    mergeHistory: (merge) => run(() => history.merge(merge, time())),
+    purgeHistory: (request) => run(() => history.purge(request), { needsTime: false }),
+    recordTransitions: (forMs) => run(() => transitions.record(forMs)),
+    transitions: (cursor, limit) => run(() => transitions.page(cursor, limit)),
+    purgeTransitions: (request) => run(() => transitions.purge(request), { needsTime: false }),
 
     putSchedule: (schedule, version) =>
       run(async () => {
@@ -236,7 +258,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
       }),
     dueSchedules: (limit) => run(() => schedules.due(limit, time())),
     fire: (firings) =>
-      run(async () => {
+      change(async () => {
         const now = time();
         const results = await schedules.fire(firings, now);
         hint(...fireHints(firings, results, now));
@@ -266,6 +288,8 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
 // How long completed jobs are counted in memory before the counts are written.
 const COUNTED_MS = 1_000;
 const CONNECT_MS = 3_000;
+// `countAhead` does not read lanes and shards again that were just read.
+const RECENT_MS = 1_000;
 
 interface ConnectOptions {
   client: DynamoClient | undefined;

@@ -272,6 +272,7 @@ export class Schedules {
         isUncertain = false;
         if (written.done || this.#learnFrom(planned, written.failed, plan)) {
           used = planned.inserted;
+          for (const draft of used) this.#parts.inserts.recordInserted(draft);
           return { status: "fired", slots: planned.slots };
         }
       }

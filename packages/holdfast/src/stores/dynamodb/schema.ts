@@ -4,7 +4,7 @@ import type { PendingMigration } from "../../store.js";
 import { numberOf, type Item } from "./connection/attributes.js";
 import { SCHEMA_VERSION, type SharedConfig } from "./connection/config.js";
 import { isMissingTable } from "./connection/errors.js";
-import { CHILDREN, CONFIG, EXPIRING, LISTED, LIVE, OWNED, TABLE_KEY } from "./jobs/item-keys.js";
+import { CHILDREN, CONFIG, ERRORS, EXPIRING, LISTED, LIVE, OWNED, TABLE_KEY } from "./jobs/item-keys.js";
 import type { Table } from "./connection/table.js";
 
 interface IndexDefinition {
@@ -24,6 +24,7 @@ const INDEXES: readonly IndexDefinition[] = [
   { ...OWNED, include: [] },
   { ...EXPIRING, include: [] },
   { ...CHILDREN, include: [], optional: true },
+  { ...ERRORS, include: [], optional: true },
 ];
 const TTL_ATTRIBUTE = "ttl";
 const POLL_MS = 250;

@@ -40,6 +40,13 @@ export function numbersOf(item: Item, name: string): Map<string, number> {
   return new Map(entries.map(([key, each]) => [key, "N" in each ? Number(each.N) : 0]));
 }
 
+/** A map attribute whose values are strings. */
+export function stringMapOf(item: Item, name: string): Map<string, string> {
+  const value = item[name];
+  const entries = value !== undefined && "M" in value ? Object.entries(value.M) : [];
+  return new Map(entries.flatMap(([key, each]) => ("S" in each ? [[key, each.S] as const] : [])));
+}
+
 /** Null fields are left out. An index does not contain items that lack its key attributes. */
 export function itemOf(fields: Record<string, Attribute | string | number | boolean | null>): Item {
   const item: Item = {};

@@ -1,7 +1,7 @@
 import { LIMITS } from "../../../defaults.js";
 import { HoldfastError } from "../../../errors.js";
 import type { QueueRecord } from "../../../store.js";
-import { flagOf, itemOf, MAX_ITEM_BYTES, numberOf, numbersOf, type Item } from "./attributes.js";
+import { flagOf, itemOf, MAX_ITEM_BYTES, numberOf, numbersOf, stringMapOf, type Item } from "./attributes.js";
 import { Change } from "./expressions.js";
 import { isInvalidItem } from "./errors.js";
 import { CONFIG, LIVE, LISTED, LIST_CLASSES, laneKey, listKey } from "../jobs/item-keys.js";
@@ -18,11 +18,25 @@ export interface Config {
   /** Every (queue, priority) pair in use. A claim reads these lanes only. */
   lanes: Lane[];
   /** Paused queues. */
-  paused: ReadonlySet<string>;
+  paused: ReadonlyMap<string, Pause>;
   /** Every job type in use. A list reads these types only. */
   types: string[];
   /** Whether a job has ever finished with its own purge time. */
   hasOwnTimes: boolean;
+  /** Until then, every process records the transitions that it makes; see transitions/. */
+  followUntil: number;
+}
+
+interface Pause {
+  at: number;
+  /** Null: unknown. */
+  by: string | null;
+}
+
+/** The config as it was read last, and how long ago at most. */
+export interface KnownConfig {
+  config: Config;
+  ageMs: number;
 }
 
 // A process writes the time of use of a lane or type again after this long.
@@ -69,6 +83,8 @@ export class SharedConfig {
   /** The item has our number of shards. Before that, other processes would not find jobs in the new shards. */
   #shardsRegistered = false;
   #ownTimesRegistered = false;
+  #hasPausedBy = false;
+  #known: { config: Config; readAt: Moment } | null = null;
 
   /** `shards` is a minimum; null uses the number that the table has. */
   constructor(table: Table, shards: number | null) {
@@ -92,9 +108,18 @@ export class SharedConfig {
 
   /** Reads the item. Every claim does, so a pause, a new lane or more shards apply from the next claim. */
   async read(): Promise<Config> {
+    const readAt = moment();
     const item = (await this.#table.get(CONFIG)) ?? {};
     this.#shards = this.#shardsIn(item);
-    return readConfig(item, this.#shards);
+    const config = readConfig(item, this.#shards);
+    // Concurrent reads may end in another order.
+    if (this.#known === null || this.#known.readAt.monotonic <= readAt.monotonic) this.#known = { config, readAt };
+    return config;
+  }
+
+  /** The result of the last read. Its age counts from before that read. Null before the first read. */
+  get known(): KnownConfig | null {
+    return this.#known === null ? null : { config: this.#known.config, ageMs: sinceMs(this.#known.readAt) };
   }
 
   /**
@@ -168,7 +193,7 @@ export class SharedConfig {
 
   /** Creates the item if it does not exist. */
   async create(): Promise<void> {
-    const maps = { lanes: { M: {} }, paused: { M: {} }, types: { M: {} } };
+    const maps = { lanes: { M: {} }, paused: { M: {} }, paused_by: { M: {} }, types: { M: {} } };
     const item = itemOf({
       ...CONFIG,
       ...maps,
@@ -188,15 +213,47 @@ export class SharedConfig {
     await this.#table.update(CONFIG, change);
   }
 
-  async pause(queue: string, now: number): Promise<void> {
+  /**
+   * Who paused the queue is in a second map, because earlier builds read numbers from `paused`. They also pause and resume
+   * without that map, so an entry in it has the time of its pause too and counts for that pause only.
+   */
+  async pause(queue: string, by: string | null, now: number): Promise<void> {
+    if (by !== null) await this.#ensurePausedBy();
     const change = new NamedChange().when("attribute_exists(#pk)").setIn("paused", queue, now);
-    if ((await this.#write(change)).done) return;
+    if (by !== null) change.setIn("paused_by", queue, `${now} ${by}`);
+    const written = await this.#write(change.whenNoneIn("paused", queue));
+    // Paused already, or by this same request if its response was lost.
+    if (written.done || written.found !== null) return;
     await this.create();
-    await this.pause(queue, now);
+    await this.pause(queue, by, now);
+  }
+
+  /** Items that an earlier build created do not have the map. */
+  async #ensurePausedBy(): Promise<void> {
+    if (this.#hasPausedBy) return;
+    const change = new Change().when("attribute_exists(#pk)");
+    change.setTo("paused_by", `if_not_exists(#paused_by, ${change.value({ M: {} })})`);
+    if ((await this.#write(change)).done) this.#hasPausedBy = true;
+    else await this.create();
   }
 
   async resume(queue: string): Promise<void> {
-    await this.#table.update(CONFIG, new NamedChange().when("attribute_exists(#pk)").removeIn("paused", queue));
+    const written = await this.#table.update(
+      CONFIG,
+      new NamedChange().when("attribute_exists(#pk)").removeIn("paused", queue),
+    );
+    if (!written.done || !stringMapOf(written.old ?? {}, "paused_by").has(queue)) return;
+    await this.#table.update(CONFIG, new NamedChange().removeIn("paused_by", queue));
+  }
+
+  /** Makes every process record its transitions at least until then. */
+  async followUntil(until: number): Promise<void> {
+    const change = new Change().set({ follow_until: until }).when("attribute_exists(#pk)");
+    change.when(`attribute_not_exists(#follow_until) OR #follow_until < ${change.value(until)}`);
+    const written = await this.#table.update(CONFIG, change);
+    if (written.done || written.found !== null) return;
+    await this.create();
+    await this.followUntil(until);
   }
 
   /** Call it before a job finishes with its own purge time. Without one, no call reads the partitions of such jobs. */
@@ -212,11 +269,13 @@ export class SharedConfig {
 
   async queues(): Promise<QueueRecord[]> {
     const { lanes, paused } = await this.read();
-    const priorities = new Map<string, number[]>([...paused].map((queue) => [queue, []]));
+    const priorities = new Map<string, number[]>([...paused.keys()].map((queue) => [queue, []]));
     for (const { queue, priority } of lanes) priorities.set(queue, [...(priorities.get(queue) ?? []), priority]);
     return [...priorities].map(([queue, found]) => ({
       queue,
       paused: paused.has(queue),
+      pausedAt: paused.get(queue)?.at ?? null,
+      pausedBy: paused.get(queue)?.by ?? null,
       priorities: found.toSorted((a, b) => a - b),
     }));
   }
@@ -264,7 +323,7 @@ class NamedChange extends Change {
     this.#names[placeholder] = name;
     return placeholder;
   }
-  setIn(field: string, name: string, value: number): this {
+  setIn(field: string, name: string, value: number | string): this {
     return this.setTo(`${field}.${this.#name(name)}`, this.value(value));
   }
   removeIn(field: string, name: string): this {
@@ -272,6 +331,9 @@ class NamedChange extends Change {
   }
   whenIn(field: string, name: string, value: number): this {
     return this.when(`#${field}.${this.#name(name)} = ${this.value(value)}`);
+  }
+  whenNoneIn(field: string, name: string): this {
+    return this.when(`attribute_not_exists(#${field}.${this.#name(name)})`);
   }
   override get updateInput(): Change["updateInput"] {
     const input = super.updateInput;
@@ -292,8 +354,33 @@ function readConfig(item: Item, shards: number): Config {
   return {
     shards,
     lanes: [...numbersOf(item, "lanes").keys()].map(laneOf),
-    paused: new Set(numbersOf(item, "paused").keys()),
+    paused: pausesIn(item),
     types: [...numbersOf(item, "types").keys()],
     hasOwnTimes: flagOf(item, "own_times"),
+    followUntil: numberOf(item, "follow_until") ?? 0,
   };
+}
+
+function pausesIn(item: Item): Map<string, Pause> {
+  const names = stringMapOf(item, "paused_by");
+  return new Map(
+    [...numbersOf(item, "paused")].map(([queue, at]) => {
+      const prefix = `${at} `;
+      const entry = names.get(queue) ?? "";
+      return [queue, { at, by: entry.startsWith(prefix) ? entry.slice(prefix.length) : null }];
+    }),
+  );
+}
+
+/** A moment by both local clocks: the monotonic one stops while the machine sleeps, the other one can be set. */
+interface Moment {
+  monotonic: number;
+  wall: number;
+}
+function moment(): Moment {
+  return { monotonic: performance.now(), wall: Date.now() };
+}
+/** How long ago, by the clock that says more. */
+function sinceMs({ monotonic, wall }: Moment): number {
+  return Math.max(performance.now() - monotonic, Math.abs(Date.now() - wall));
 }

@@ -31,14 +31,16 @@ export interface TableOptions {
 
 /**
  * The result of a conditional write. `old` is the item before the write, if it was requested. `found` is the item that
- * failed the condition. `resent`: an earlier try of the request got no response, so `found` may be our own write.
+ * failed the condition. `resent`: an earlier try of the request got no response, so `old` or `found` may be our own write.
  *
  * Lost responses: when a response is lost, DynamoDB may or may not have done the write, and sending the request again
  * fails its own condition if it has. Every caller therefore compares `found` with what it wrote: the request token of
  * an insert or a claim, the fence of a completed job, the version of a schedule. `faults.test.ts` loses 10 % of the
  * responses: no job is lost, and none runs twice.
  */
-export type Written = { done: true; old: Item | null } | { done: false; found: Item | null; resent: boolean };
+export type Written =
+  | { done: true; old: Item | null; resent?: boolean }
+  | { done: false; found: Item | null; resent: boolean };
 
 /** Limits how long a request is sent again. */
 export interface RetryLimit {
@@ -68,6 +70,8 @@ export interface QueryRequest {
   below?: string;
   above?: string;
   from?: string;
+  /** A condition on entries. Those that do not match are read and charged, but not returned. */
+  filter?: (expression: Expression) => string;
   limit?: number;
   newestFirst?: boolean;
   /** Reads all completed writes. Not possible on an index. */
@@ -117,6 +121,10 @@ interface CommandOutput {
   Item?: Item;
   Items?: Item[];
   Attributes?: Item;
+  Count?: number;
+  /** An earlier try of the request got no response. */
+  resent?: boolean;
+  $metadata?: { attempts?: number };
   LastEvaluatedKey?: Item;
   Responses?: Record<string, Item[]>;
   UnprocessedKeys?: Record<string, { Keys?: Item[] }>;
@@ -173,27 +181,14 @@ export class Table {
   }
 
   async query(request: QueryRequest): Promise<Page> {
-    const { index = TABLE_KEY, hash, below, above, from, limit, newestFirst, consistent, after } = request;
-    const expression = new Expression();
-    const range = `#${index.range}`;
-    const terms = [`#${index.hash} = ${expression.value(hash)}`];
-    // DynamoDB takes one condition on the range key.
-    if (from !== undefined && below !== undefined) {
-      terms.push(`${range} BETWEEN ${expression.value(from)} AND ${expression.value(below)}`);
-    } else if (from !== undefined) terms.push(`${range} >= ${expression.value(from)}`);
-    else if (below !== undefined) terms.push(`${range} < ${expression.value(below)}`);
-    else if (above !== undefined) terms.push(`${range} > ${expression.value(above)}`);
-    const keys = terms.join(" AND ");
-    const { Items, LastEvaluatedKey } = await this.send("Query", {
-      KeyConditionExpression: keys,
-      ...(index.name !== undefined && { IndexName: index.name }),
-      ...(limit !== undefined && { Limit: limit }),
-      ...(newestFirst === true && { ScanIndexForward: false }),
-      ...(consistent === true && { ConsistentRead: true }),
-      ...(after !== undefined && after !== null && { ExclusiveStartKey: after }),
-      ...expression.inputFor(keys),
-    });
+    const { Items, LastEvaluatedKey } = await this.send("Query", queryInput(request));
     return { items: Items ?? [], next: LastEvaluatedKey ?? null };
+  }
+
+  /** Counts the entries of one page without returning them. */
+  async count(request: QueryRequest): Promise<{ count: number; next: Item | null }> {
+    const { Count, LastEvaluatedKey } = await this.send("Query", { ...queryInput(request), Select: "COUNT" });
+    return { count: Count ?? 0, next: LastEvaluatedKey ?? null };
   }
 
   /** Reads all pages. */
@@ -267,8 +262,8 @@ export class Table {
   async #conditional(operation: string, input: object, retryLimit: RetryLimit = {}): Promise<Written> {
     try {
       const request = { ...input, ReturnValuesOnConditionCheckFailure: "ALL_OLD" };
-      const { Attributes } = await this.send(operation, request, retryLimit);
-      return { done: true, old: Attributes ?? null };
+      const { Attributes, resent = false, $metadata } = await this.send(operation, request, retryLimit);
+      return { done: true, old: Attributes ?? null, resent: resent || ($metadata?.attempts ?? 1) > 1 };
     } catch (error) {
       if ((error as Error).name !== "ConditionalCheckFailedException") throw error;
       const { Item: found = null, resent = false, $metadata } = error as ConditionFailed;
@@ -293,7 +288,8 @@ export class Table {
       let resent = false;
       for (let round = 1; ; round++) {
         try {
-          return await this.#sendOnce(operation, request);
+          const output = await this.#sendOnce(operation, request);
+          return resent ? { ...output, resent } : output;
         } catch (error) {
           if (isFinal(error)) throw Object.assign(error as ConditionFailed, { resent });
           const reason = transactionReason(error);
@@ -416,6 +412,31 @@ function transactionReason(error: unknown): unknown {
 /** The delay is random, so that throttled processes do not all send again at the same time. */
 function backoff(round: number, maxMs: number = MAX_BACKOFF_MS): Promise<void> {
   return sleep(Math.min(maxMs, Math.random() * Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** round)));
+}
+
+function queryInput(request: QueryRequest): object {
+  const { index = TABLE_KEY, hash, below, above, from, filter, limit, newestFirst, consistent, after } = request;
+  const expression = new Expression();
+  const range = `#${index.range}`;
+  const terms = [`#${index.hash} = ${expression.value(hash)}`];
+  // DynamoDB takes one condition on the range key.
+  if (from !== undefined && below !== undefined) {
+    terms.push(`${range} BETWEEN ${expression.value(from)} AND ${expression.value(below)}`);
+  } else if (from !== undefined) terms.push(`${range} >= ${expression.value(from)}`);
+  else if (below !== undefined) terms.push(`${range} < ${expression.value(below)}`);
+  else if (above !== undefined) terms.push(`${range} > ${expression.value(above)}`);
+  const keys = terms.join(" AND ");
+  const condition = filter?.(expression);
+  return {
+    KeyConditionExpression: keys,
+    ...(condition !== undefined && { FilterExpression: condition }),
+    ...(index.name !== undefined && { IndexName: index.name }),
+    ...(limit !== undefined && { Limit: limit }),
+    ...(newestFirst === true && { ScanIndexForward: false }),
+    ...(consistent === true && { ConsistentRead: true }),
+    ...(after !== undefined && after !== null && { ExclusiveStartKey: after }),
+    ...expression.inputFor(keys, condition),
+  };
 }
 
 export function keyItem({ pk, sk }: Key): Item {

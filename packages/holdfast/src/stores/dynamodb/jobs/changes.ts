@@ -34,12 +34,14 @@ import {
   type JobItem,
 } from "./items.js";
 import { dueKey, jobKey, laneKey, listKey, LIVE, uniqueKey } from "./item-keys.js";
+import type { TransitionLog } from "../transitions/transition-log.js";
 import type { Table, TransactItem } from "../connection/table.js";
 
 interface Parts {
   config: SharedConfig;
   counts: Counts;
   inserts: Inserts;
+  transitions: TransitionLog;
 }
 
 /**
@@ -109,6 +111,7 @@ export class Changes {
       error: null,
       error_code: null,
       error_at: null,
+      fingerprint: null,
       ttl: null,
       lane: laneKey(job.queue, job.priority, job.shard),
       due: dueKey(now, job.listed),
@@ -117,6 +120,7 @@ export class Changes {
     const key = await this.#keyWrites(job, now);
     if (key === "held") return "key-held";
     const { done } = await this.#table.transact([{ update: jobKey(job.id), change }, ...key]);
+    if (done) this.#parts.transitions.add(job, "pending", now);
     return done ? "retried" : null;
   }
 
@@ -253,8 +257,10 @@ export class Changes {
     if (purgeAt !== null) await this.#parts.config.ensureOwnTimes();
     change.set({ state: to, finished_at: now, ...finishedFields(job, to, now, purgeAt) }).remove(...LIVE_ONLY);
     const { done } = await this.#table.transact([{ update: jobKey(job.id), change }]);
-    if (done) this.#parts.counts.finished(job, to, now);
-    return done;
+    if (!done) return false;
+    this.#parts.counts.finished(job, to, now);
+    this.#parts.transitions.add(job, to, now);
+    return true;
   }
 
   /** Dead-letters a waiting job. */

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { ALL_QUEUES } from "../../../defaults.js";
+import { STALE_FINGERPRINT } from "../../../job/fingerprint.js";
 import { attemptsUsed, countClaim, isLeased, STALE_ERROR, type State } from "../../../job/state.js";
 import type { AttemptRecord, Claim, ClaimedJob, ClaimRequest } from "../../../store.js";
 import { numberOf, stringOf, type Item } from "../connection/attributes.js";
@@ -10,6 +11,7 @@ import { isOwnWrite, newRequestToken } from "./insert.js";
 import { claimedJob, errorFields, readItem, makeWaiting, type JobItem } from "./items.js";
 import { dueKey, idOf, jobKey, laneKey, LIVE, shardOf, timeOf } from "./item-keys.js";
 import type { LeaseCache } from "./lease-cache.js";
+import type { TransitionLog } from "../transitions/transition-log.js";
 import type { RetryLimit, Table } from "../connection/table.js";
 
 /** An entry of the live index. It may be out of date: the condition on the item of the job decides. */
@@ -42,6 +44,12 @@ interface Claimed {
   entry: Entry;
   before: Item;
   claim: Pick<ClaimedJob, "fence" | "attempt" | "losses" | "previous">;
+}
+
+interface ClaimParts {
+  config: SharedConfig;
+  leaseCache: LeaseCache;
+  transitions: TransitionLog;
 }
 
 export interface ClaimSettings {
@@ -90,6 +98,7 @@ export class Claims {
   readonly #table: Table;
   readonly #config: SharedConfig;
   readonly #leaseCache: LeaseCache;
+  readonly #transitions: TransitionLog;
   readonly #marginMs: number;
   readonly #scans = new Set<Scan>();
   /**
@@ -105,10 +114,11 @@ export class Claims {
   /** How many scans in a row got nothing because of contention. */
   #misses = 0;
 
-  constructor(table: Table, config: SharedConfig, leaseCache: LeaseCache, { marginMs }: ClaimSettings) {
+  constructor(table: Table, { config, leaseCache, transitions }: ClaimParts, { marginMs }: ClaimSettings) {
     this.#table = table;
     this.#config = config;
     this.#leaseCache = leaseCache;
+    this.#transitions = transitions;
     this.#marginMs = marginMs;
   }
 
@@ -162,7 +172,8 @@ export class Claims {
       "attribute_not_exists(#cancel_at)",
     );
     // The other claimed jobs wait for this while their leases run, so the time is limited.
-    await this.#table.update(jobKey(job.id), change, retryLimit(scan));
+    const written = await this.#table.update(jobKey(job.id), change, retryLimit(scan));
+    if (written.done) this.#transitions.add({ ...job, fence: claim.fence }, "pending", now);
   }
 
   async #scan(request: ClaimRequest, now: number, from: number): Promise<Scan> {
@@ -358,8 +369,9 @@ export class Claims {
       for (const outcome of await Promise.allSettled(some.map((entry) => this.#claimOne(entry, scan)))) {
         if (outcome.status === "rejected") scan.failure ??= { error: outcome.reason };
         else if (outcome.value !== null) {
-          const { entry } = outcome.value;
+          const { entry, before, claim } = outcome.value;
           scan.claimed.push(outcome.value);
+          this.#transitions.add({ ...readItem(before), fence: claim.fence }, "claimed", scan.now);
           scan.bytes += entry.bytes;
           // Until the index shows the lease, the next scans would try this job again.
           this.#leaseCache.skip(idOf(entry.pk), entry.position, scan.now + scan.request.leaseMs + this.#marginMs);
@@ -495,7 +507,8 @@ function claimedBefore(entry: Entry, after: Item): Claimed {
 /** Adds the error of an expired lease to the change, and returns the item of its attempt history. */
 export function lostAttempt(job: JobItem, change: Change, now: number): Item {
   const nth = numberOf(job.item, "tries") ?? 0;
-  change.set({ ...errorFields(STALE_ERROR, now), tries: nth + 1, beside: true });
+  const error = { ...STALE_ERROR, fingerprint: STALE_FINGERPRINT };
+  change.set({ ...errorFields(error, now), tries: nth + 1, beside: true });
   const record: AttemptRecord = {
     attempt: job.attempt,
     fence: job.fence,

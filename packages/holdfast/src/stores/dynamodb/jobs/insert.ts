@@ -19,6 +19,7 @@ import {
   type Draft,
 } from "./items.js";
 import { jobKey, newListedKey, shardOf, uniqueKey } from "./item-keys.js";
+import type { TransitionLog } from "../transitions/transition-log.js";
 import type { Table, TransactItem } from "../connection/table.js";
 
 const MAX_TRIES = 20;
@@ -36,10 +37,12 @@ export type KeyState =
 export class Inserts {
   readonly #table: Table;
   readonly #config: SharedConfig;
+  readonly #transitions: TransitionLog;
 
-  constructor(table: Table, config: SharedConfig) {
+  constructor(table: Table, config: SharedConfig, transitions: TransitionLog) {
     this.#table = table;
     this.#config = config;
+    this.#transitions = transitions;
   }
 
   async insert(jobs: readonly NewJob[], now: number): Promise<InsertResult[]> {
@@ -79,12 +82,18 @@ export class Inserts {
       // No job refers to this input, and nothing else would delete it.
       const used = result.status === "inserted" || (result.status === "duplicate" && result.replaced);
       if (!used) await this.dropInput(draft);
+      if (result.status === "inserted") this.recordInserted(draft);
       return result;
     } catch (error) {
       if (!isInvalidItem(error)) throw error;
       await this.dropInput(draft);
       return { status: "refused", reason: "not-stored", error: (error as Error).message };
     }
+  }
+
+  /** Call it after the job was inserted. */
+  recordInserted({ job, now }: Draft): void {
+    this.#transitions.add({ ...job, fence: 0 }, "pending", now);
   }
 
   /** Call it before the job is written, so that every job that can be read has its input. */
@@ -212,6 +221,10 @@ export class Inserts {
       { update: jobKey(before.id), change },
       { put: key, when: sameJob },
     ]);
+    if (written.done) {
+      const { type, queue } = job;
+      this.#transitions.add({ ...before, type, queue }, "pending", now);
+    }
     const stale = written.done ? before.inputKey : inputKey;
     if (stale !== null) await this.#table.delete({ pk: jobKey(before.id).pk, sk: stale });
     if (written.done && draft.inputKey !== null) await this.dropInput({ ...draft, job, now, shard: before.shard });
@@ -233,6 +246,7 @@ const REPLACED = [
   "error",
   "error_code",
   "error_at",
+  "fingerprint",
   "progress",
   "progress_note",
   "progress_data",

@@ -10,6 +10,8 @@ export const LISTED = { name: "listed", hash: "list", range: "listed" } as const
 export const OWNED = { name: "owned", hash: "owner", range: "listed" } as const;
 /** The jobs that a job's handler enqueued, by time of enqueue. Most jobs have no parent and no entry here. */
 export const CHILDREN = { name: "children", hash: "parent", range: "listed" } as const;
+/** Jobs by the group of their error, by time of enqueue. Jobs that never failed have no entry here. */
+export const ERRORS = { name: "errors", hash: "fingerprint", range: "listed" } as const;
 /** Jobs with an expiry time, by that time. */
 export const EXPIRING = { name: "expiring", hash: "expiry", range: "expires" } as const;
 
@@ -28,6 +30,10 @@ export const TOKENS = "tokens";
 export const TOKEN_COUNT: Key = { pk: "token-count", sk: "token-count" };
 /** The key that encrypts cursors. */
 export const CURSOR_KEY: Key = { pk: "cursor-key", sk: "cursor-key" };
+/** Groups of errors, by fingerprint. */
+export const ERROR_GROUPS = "error-groups";
+/** Whether jobs are followed, and the number of the last batch of recorded transitions. */
+export const FOLLOWING: Key = { pk: "following", sk: "following" };
 /** The months that have audit entries. */
 export const AUDIT = "audit";
 
@@ -45,6 +51,15 @@ export const DETAILS = { input: "input#", attempt: "attempt#", log: "log#" } as 
 
 export function slotsKey(schedule: string): string {
   return `slots#${schedule}`;
+}
+
+/** The partition of all history records of a resolution. */
+export function historyKey(resolution: string): string {
+  return `history#${resolution}`;
+}
+/** A batch of recorded transitions. Each is in a partition of its own, so that no partition limits them. */
+export function transitionsKey(number: number): Key {
+  return { pk: `transitions#${number}`, sk: "transitions" };
 }
 
 /** The partition of a month's audit entries. */

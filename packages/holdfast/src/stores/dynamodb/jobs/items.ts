@@ -6,6 +6,7 @@ import type {
   ClaimedJob,
   JobSettings,
   NewJob,
+  Outcome,
   StoredError,
   StoredJob,
   StoredProgress,
@@ -25,6 +26,7 @@ import type { Change } from "../connection/expressions.js";
 import {
   DETAILS,
   dueKey,
+  ERRORS,
   finishedKey,
   expiryKey,
   jobKey,
@@ -277,11 +279,24 @@ function inputOf(item: Item, inputs: ReadonlyMap<string, string> | undefined): s
 function errorOf(item: Item): StoredError | null {
   const message = stringOf(item, "error");
   if (message === null) return null;
-  return { message, code: stringOf(item, "error_code"), at: numberOf(item, "error_at") ?? 0 };
+  return {
+    message,
+    code: stringOf(item, "error_code"),
+    at: numberOf(item, "error_at") ?? 0,
+    fingerprint: stringOf(item, ERRORS.hash),
+  };
 }
 
-export function errorFields(error: { message: string; code: string | null }, at: number): Fields {
-  return { error: stringAttribute(error.message), error_code: error.code, error_at: at };
+/** The error without its group, which a claim does not return. */
+function claimedErrorOf(item: Item): ClaimedJob["error"] {
+  const error = errorOf(item);
+  if (error === null) return null;
+  const { fingerprint: _, ...rest } = error;
+  return rest;
+}
+
+export function errorFields({ message, code, fingerprint }: NonNullable<Outcome["error"]>, at: number): Fields {
+  return { error: stringAttribute(message), error_code: code, error_at: at, fingerprint: fingerprint ?? null };
 }
 
 function slotOf(item: Item): StoredJob["schedule"] {
@@ -354,7 +369,7 @@ export function claimedJob(
     expiresAt: job.expiresAt,
     createdAt: numberOf(item, "created_at") ?? 0,
     cancelRequested: job.cancelAt !== null,
-    error: errorOf(item),
+    error: claimedErrorOf(item),
     tags: stringsOf(item, "tags"),
     schedule: slotOf(item),
     parent: stringOf(item, "parent"),

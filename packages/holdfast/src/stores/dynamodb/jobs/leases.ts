@@ -20,6 +20,7 @@ import {
 import { dueKey, jobKey, shardOf } from "./item-keys.js";
 import type { Table, Written } from "../connection/table.js";
 import type { SharedConfig } from "../connection/config.js";
+import type { TransitionLog } from "../transitions/transition-log.js";
 import type { LeaseCache } from "./lease-cache.js";
 
 export interface LeaseSettings {
@@ -37,18 +38,20 @@ export class Leases {
   readonly #counts: Counts;
   readonly #leaseCache: LeaseCache;
   readonly #config: SharedConfig;
+  readonly #transitions: TransitionLog;
   readonly #slack: number;
   readonly #marginMs: number;
 
   constructor(
     table: Table,
-    parts: { counts: Counts; leaseCache: LeaseCache; config: SharedConfig },
+    parts: { counts: Counts; leaseCache: LeaseCache; config: SharedConfig; transitions: TransitionLog },
     { slack, marginMs }: LeaseSettings,
   ) {
     this.#table = table;
     this.#counts = parts.counts;
     this.#leaseCache = parts.leaseCache;
     this.#config = parts.config;
+    this.#transitions = parts.transitions;
     this.#slack = slack;
     this.#marginMs = marginMs;
   }
@@ -58,7 +61,10 @@ export class Leases {
       marks.map(async (mark) => {
         const change = new Change().set({ state: "running", updated_at: now });
         change.setTo("started_at", `if_not_exists(#started_at, ${change.value(mark.startedAt)})`);
-        return leaseResult(await this.#table.update(jobKey(mark.id), ifLeased(change, mark)));
+        const written = await this.#table.update(jobKey(mark.id), ifLeased(change, mark));
+        if (written.done && written.old !== null && startsNow(written.old, mark, written.resent === true, now))
+          this.#transitions.add(readItem(written.old), "running", now);
+        return leaseResult(written);
       }),
     );
   }
@@ -157,7 +163,9 @@ export class Leases {
     const written = await this.#table.update(jobKey(id), ifLeased(change, outcome));
     const job = written.done ? written.old : completedBefore(written, outcome);
     if (job === null) return written;
-    this.#counts.finished(readItem(job), "completed", now, ttl);
+    const completed = readItem(job);
+    this.#counts.finished(completed, "completed", now, ttl);
+    this.#transitions.add(completed, "completed", now);
     // An error here does not matter: the next job that needs the key takes it from the finished job.
     if (ttl !== null && known?.key != null)
       await deleteKey(this.#table, known.key, { id, listed: known.listed }).catch(() => {});
@@ -179,13 +187,19 @@ export class Leases {
     // A cancellation that was requested since the read overrides every outcome but a completion.
     if (to !== "completed" && job.cancelAt === null) change.when("attribute_not_exists(#cancel_at)");
     if (deletes) return this.#delete(job, change, to as FinishedState, now);
-    const written = await this.#keep(job, outcome, change);
-    if (written.done && isFinished(to)) this.#counts.finished(job, to, now);
+    const written = await this.#keep(job, outcome, change, now);
+    if (!written.done) return written;
+    if (isFinished(to)) this.#counts.finished(job, to, now);
+    this.#transitions.add(job, to, now);
     return written;
   }
 
-  async #keep(job: JobItem, { attemptRecord }: Outcome, change: Change): Promise<Written> {
-    if (attemptRecord === null) return this.#table.update(jobKey(job.id), change);
+  async #keep(job: JobItem, outcome: Outcome, change: Change, now: number): Promise<Written> {
+    const { attemptRecord } = outcome;
+    if (attemptRecord === null) {
+      const updated = await this.#table.update(jobKey(job.id), change);
+      return isOwnOutcome(updated, outcome, now) ? { done: true, old: null } : updated;
+    }
     const nth = numberOf(job.item, "tries") ?? 0;
     change.set({ tries: nth + 1, beside: true });
     const entry = attemptItem(job.id, nth, attemptRecord);
@@ -200,6 +214,7 @@ export class Leases {
     const written = await deleteJob(this.#table, job, when, now);
     if (!written.done) return written;
     this.#counts.finishedAndDeleted(to, now);
+    this.#transitions.add(job, to, now);
     // An error here must not fail the call: the job is settled and cannot be settled again.
     await deleteLeftovers(this.#table, job, ["waiting", "live"], now).catch(() => {});
     return written;
@@ -246,6 +261,19 @@ function completedBefore({ resent, found }: Written & { done: false }, { fence }
   if (!resent || found === null) return null;
   const job = readItem(found);
   return job.state === "completed" && job.fence === fence ? found : null;
+}
+
+/** Lost response: whether this same request has already written the outcome. */
+function isOwnOutcome(written: Written, { to, fence }: Outcome, now: number): boolean {
+  if (written.done || !written.resent || written.found === null) return false;
+  const job = readItem(written.found);
+  return job.state === to && job.fence === fence && numberOf(written.found, "updated_at") === now;
+}
+
+/** Whether this start changed the state. If its response was lost, the second request finds the job as the first one left it. */
+function startsNow(before: Item, { startedAt }: StartMark, resent: boolean, now: number): boolean {
+  if (readItem(before).state === "claimed") return true;
+  return resent && numberOf(before, "updated_at") === now && numberOf(before, "started_at") === startedAt;
 }
 
 function leaseResult(written: Written): LeaseResult {

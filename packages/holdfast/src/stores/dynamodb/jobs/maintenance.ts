@@ -41,12 +41,14 @@ import {
 } from "./item-keys.js";
 import { mergeShards } from "./merge-shards.js";
 import type { Page, Table } from "../connection/table.js";
+import type { TransitionLog } from "../transitions/transition-log.js";
 import { purgeWorkers } from "./workers.js";
 
 interface Parts {
   config: SharedConfig;
   counts: Counts;
   changes: Changes;
+  transitions: TransitionLog;
 }
 
 /** A position in the lanes. */
@@ -145,6 +147,7 @@ export class Maintenance {
     const written = await this.#table.transact([{ update: jobKey(job.id), change }, { put: history }]);
     if (!written.done) return null;
     if (to !== "pending") this.#parts.counts.finished(job, to, now);
+    this.#parts.transitions.add(job, to, now);
     return { id: job.id, type: job.type, queue: job.queue, attempt: used, to };
   }
 

@@ -8,6 +8,7 @@ import { isDeleted, readItem, storedJob } from "./items.js";
 import {
   CHILDREN,
   classOf,
+  ERRORS,
   idOf,
   jobKey,
   laneKey,
@@ -54,7 +55,10 @@ export class Queries {
   async list(filter: JobFilter, page: PageRequest, now: number): Promise<JobPage> {
     const { limit, cursor, payloads = true, order = "newest" } = page;
     const window = windowOf(filter, cursor, order);
-    const isEmpty = [filter.ids, filter.states, filter.types, filter.queues].some((names) => names?.length === 0);
+    const isEmpty =
+      [filter.ids, filter.states, filter.types, filter.queues].some((names) => names?.length === 0) ||
+      // DynamoDB rejects it with the same error as a missing index.
+      (filter.fingerprint !== undefined && !isKeyValue(filter.fingerprint));
     // DynamoDB rejects a range whose end is before its start.
     if (isEmpty || (window.from !== null && window.below !== null && window.from > window.below)) return NO_JOBS;
     const jobs: Item[] = [];
@@ -107,8 +111,15 @@ export class Queries {
 
   /** Candidates in batches: from the index of the parent or the user, the live index, or the lists by type. */
   #candidates(filter: JobFilter, config: Config, window: Window, wanted: number): AsyncGenerator<Candidate[]> {
-    const { states, user, parent } = filter;
-    if (parent !== undefined) return this.#children(parent, filter, config, window, wanted);
+    const { states, user, parent, fingerprint } = filter;
+    if (parent !== undefined) {
+      const others = { ...filter, parent: undefined };
+      return this.#optional(this.#partition(CHILDREN, parent, window, wanted), others, config, window, wanted);
+    }
+    if (fingerprint !== undefined) {
+      const others = { ...filter, fingerprint: undefined };
+      return this.#optional(this.#partition(ERRORS, fingerprint, window, wanted), others, config, window, wanted);
+    }
     if (user !== undefined) return this.#mergeShards([this.#partition(OWNED, user, window, wanted)], window, wanted);
     if (states?.every((state) => !isFinished(state)) === true) return this.#live(filter, config, window, wanted);
     const all = Array.from({ length: config.shards }, (_, shard) => shard);
@@ -124,26 +135,29 @@ export class Queries {
     );
   }
 
-  /** The jobs of a parent. Tables of earlier versions may not have this index yet: then all jobs are read. */
-  async *#children(
-    parent: string,
-    filter: JobFilter,
+  /**
+   * The jobs of a parent or of an error group. Tables of earlier versions may not have this index yet: then the jobs are
+   * found by the other parts of the filter.
+   */
+  async *#optional(
+    partition: AsyncGenerator<Candidate[]>,
+    others: JobFilter,
     config: Config,
     window: Window,
     wanted: number,
   ): AsyncGenerator<Candidate[]> {
     try {
-      yield* this.#mergeShards([this.#partition(CHILDREN, parent, window, wanted)], window, wanted);
+      yield* this.#mergeShards([partition], window, wanted);
     } catch (error) {
       // DynamoDB has no separate error for an index that does not exist or is not complete.
       if ((error as Error).name !== "ValidationException") throw error;
-      yield* this.#candidates({ ...filter, parent: undefined }, config, window, wanted);
+      yield* this.#candidates(others, config, window, wanted);
     }
   }
 
   /** Entries of one partition, in the order of the page. */
   async *#partition(
-    index: typeof LISTED | typeof OWNED | typeof CHILDREN,
+    index: typeof LISTED | typeof OWNED | typeof CHILDREN | typeof ERRORS,
     hash: string,
     { from, below, cursor, order }: Window,
     wanted: number,
@@ -245,6 +259,7 @@ const MAX_READ = 500;
 // Jobs per batch: as many as one BatchGetItem request reads.
 const PAGE = 100;
 const MAX_KEPT = 1_000;
+const MAX_KEY_BYTES = 2_048;
 
 /** Most pages are filled by the first batch. If few jobs match, larger batches need fewer requests. */
 function firstBatch(wanted: number): number {
@@ -252,6 +267,11 @@ function firstBatch(wanted: number): number {
 }
 function nextBatch(size: number): number {
   return Math.min(PAGE, 4 * size);
+}
+
+/** Whether it can be a key of an index: not empty, at most 2,048 bytes. */
+function isKeyValue(text: string): boolean {
+  return text.length > 0 && Buffer.byteLength(text) <= MAX_KEY_BYTES;
 }
 
 interface Candidate {
@@ -304,7 +324,8 @@ function comesFirst(a: string, b: string, order: Order): boolean {
 }
 
 function matches(item: Item, filter: JobFilter): boolean {
-  const { states, types, queues, user, tag, schedule, parent, priority, createdAfter, createdBefore } = filter;
+  const { states, types, queues, user, tag, schedule, parent, priority, fingerprint } = filter;
+  const { createdAfter, createdBefore } = filter;
   const job = storedJob(item);
   return (
     (states === undefined || states.includes(job.state)) &&
@@ -315,6 +336,7 @@ function matches(item: Item, filter: JobFilter): boolean {
     (schedule === undefined || job.schedule?.name === schedule) &&
     (parent === undefined || job.parent === parent) &&
     (priority === undefined || job.priority === priority) &&
+    (fingerprint === undefined || job.error?.fingerprint === fingerprint) &&
     (createdAfter === undefined || job.createdAt >= createdAfter) &&
     (createdBefore === undefined || job.createdAt < createdBefore)
   );

@@ -6,6 +6,7 @@ import type { SharedConfig } from "../connection/config.js";
 import type { Counts } from "./counts.js";
 import { isDeleted, readItem } from "./items.js";
 import { finishedKey, idOf, jobKey, laneKey, LIVE, ownTimeKey, timeOf } from "./item-keys.js";
+import { oldestDueOf } from "../../oldest-due.js";
 import type { Table } from "../connection/table.js";
 
 interface Tally {
@@ -28,7 +29,7 @@ export async function statsOf(table: Table, config: SharedConfig, counts: Counts
     tallies.set(name, { ...tally, count: tally.count + count });
   };
   const leased: Item[] = [];
-  let oldestDueAt = Number.POSITIVE_INFINITY;
+  const dueMs = new Map<string, number>();
   const all = Array.from({ length: shards }, (_, shard) => shard);
   const reads = [
     ...all.flatMap((shard) =>
@@ -40,7 +41,8 @@ export async function statsOf(table: Table, config: SharedConfig, counts: Counts
           }
           add(queue, stringOf(entry, "type") ?? "", numberOf(entry, "again") === null ? "pending" : "failed");
           const dueAt = timeOf(stringOf(entry, LIVE.range) ?? "");
-          if (dueAt <= now && !paused.has(queue) && !paused.has(ALL_QUEUES)) oldestDueAt = Math.min(oldestDueAt, dueAt);
+          if (dueAt <= now && !paused.has(queue) && !paused.has(ALL_QUEUES))
+            dueMs.set(queue, Math.max(dueMs.get(queue) ?? 0, now - dueAt));
         }),
       ),
     ),
@@ -66,7 +68,7 @@ export async function statsOf(table: Table, config: SharedConfig, counts: Counts
   for (const { queue, type, count } of await counts.total(now)) add(queue, type, "completed", count);
   return {
     counts: [...tallies.values()],
-    oldestDueMs: Number.isFinite(oldestDueAt) ? now - oldestDueAt : null,
+    ...oldestDueOf(dueMs),
     lastMinute: await counts.lastMinute(now),
   };
 }
