@@ -7,7 +7,7 @@ import { insertOperations } from "#src/stores/postgres/jobs/insert.js";
 import { errorGroupOperations } from "#src/stores/postgres/error-groups.js";
 import { historyOperations } from "#src/stores/postgres/history-records.js";
 import { queueOperations } from "#src/stores/postgres/jobs/queues.js";
-import { Recorder } from "#src/stores/postgres/jobs/recording.js";
+import { Recorder } from "#src/stores/postgres/jobs/recorder.js";
 import { transitionOperations } from "#src/stores/postgres/jobs/transitions.js";
 import { laneKeeper } from "#src/stores/postgres/jobs/lanes.js";
 import { leaseOperations } from "#src/stores/postgres/jobs/leases.js";

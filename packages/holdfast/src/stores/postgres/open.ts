@@ -39,7 +39,7 @@ import { Notifier, NOTIFY } from "./notify/notifier.js";
 import { migrationScript, type ScriptOptions } from "./schema/migration-plan.js";
 import { queryOperations } from "./jobs/queries.js";
 import { queueOperations } from "./jobs/queues.js";
-import { Recorder } from "./jobs/recording.js";
+import { Recorder } from "./jobs/recorder.js";
 import { readCursor } from "./jobs/transition-cursors.js";
 import { transitionOperations } from "./jobs/transitions.js";
 import { insideOf } from "./connection/savepoints.js";

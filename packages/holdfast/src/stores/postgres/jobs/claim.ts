@@ -8,7 +8,8 @@ import { CLAIM_POSITIONS, REPORTED } from "./claim-columns.js";
 import { ClaimCursors, type Position } from "./claim-cursors.js";
 import { claimStatement, EVERY_TYPE, fastClaimStatement, LOCKED_RETRY_MS, type LaneSource } from "./claim-sql.js";
 import { LiveLanes, readChanges, valuesOf, type LaneSnapshot } from "./live-lanes.js";
-import type { Recorder, StateStatement } from "./recording.js";
+import type { Recorder } from "./recorder.js";
+import type { StateStatement } from "./recording.js";
 
 // How long to skip the fast path after it found a job that it cannot claim.
 const FAST_PATH_PAUSE_MS = 1_000;

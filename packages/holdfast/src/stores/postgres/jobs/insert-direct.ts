@@ -14,7 +14,8 @@ import {
   type InsertTexts,
   type Width,
 } from "./insert-sql.js";
-import { stateStatement, type Recorder, type StateStatement } from "./recording.js";
+import type { Recorder } from "./recorder.js";
+import { stateStatement, type StateStatement } from "./recording.js";
 import type { Sql } from "../connection/sql.js";
 import { tagEntries } from "./tag-entries.js";
 
@@ -83,10 +84,10 @@ function insertStatements(sql: Sql, width: Width): InsertStatements {
   const name = (title: string): string => (width === "wide" ? `${title}_wide` : title);
   return {
     inside: sql.statement(name("insert_inside"), texts.plain(null)),
-    fast: both("insert_fast", ({ fast }) => fast(wait)),
-    single: both("insert_single", ({ single }) => single(lockWait(SINGLE_VALUES[width] + 1))),
+    fast: both("insert_fast", (each) => each.fast(wait)),
+    single: both("insert_single", (each) => each.single(lockWait(SINGLE_VALUES[width] + 1))),
     plain: sql.statement(name("insert"), texts.plain(wait)),
-    keyed: both("insert_keyed", ({ keyed }) => keyed(wait)),
+    keyed: both("insert_keyed", (each) => each.keyed(wait)),
     rewrite: sql.statement(name("rewrite"), texts.rewrite),
   };
 }

@@ -9,7 +9,7 @@ import {
   rowError,
 } from "../connection/errors.js";
 import { directInserts, type InsertRunner, type InsertTerms, type InsertMethod, type Keyed } from "./insert-direct.js";
-import type { Recorder } from "./recording.js";
+import type { Recorder } from "./recorder.js";
 import { functionInserts } from "../schema/insert-functions.js";
 import type { Sql } from "../connection/sql.js";
 

@@ -4,7 +4,8 @@ import type { LeaseResult, LeaseRef, Note, Outcome, SettleResult, StartMark } fr
 import type { Row, Runner } from "../connection/db.js";
 import { archiveSql, purgeTime } from "./archive-sql.js";
 import { LEASED, NOW, orNull, rowsOf, type Sql } from "../connection/sql.js";
-import { stateStatement, type Recorder, type StateStatement } from "./recording.js";
+import type { Recorder } from "./recorder.js";
+import { stateStatement, type StateStatement } from "./recording.js";
 
 export interface LeaseOperations {
   start(runner: Runner, marks: readonly StartMark[], now: number | null): Promise<LeaseResult[]>;

@@ -57,7 +57,7 @@ function grants(settings: SchemaSettings, { enqueue, work, admin, userRoles }: A
     `GRANT EXECUTE ON FUNCTION ${functions.enqueue}, ${functions.inserts}, ${functions.lanes} TO ${programs}`,
 
     `GRANT USAGE ON SEQUENCE ${s}.job_seq TO ${work}, ${admin}`,
-    `GRANT SELECT, UPDATE ON SEQUENCE ${s}.followed_until TO ${work}, ${admin}`,
+    `GRANT USAGE, UPDATE ON SEQUENCE ${s}.followed_until TO ${work}, ${admin}`,
     `GRANT EXECUTE ON FUNCTION ${functions.refuseFinished} TO ${work}, ${admin}`,
     `GRANT SELECT, INSERT, UPDATE, DELETE ON ${tables(WORK_TABLES)} TO ${work}, ${admin}`,
     `GRANT SELECT ON ${tables(VIEW_NAMES)} TO ${work}, ${admin}`,

@@ -56,7 +56,7 @@ BEGIN
     AND a.privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
   LOOP
     EXECUTE format('GRANT %s ON ${s}.error_groups, ${s}.history, ${s}.transitions, ${s}.following TO %s', given.what, given.role);
-    IF given.what = 'INSERT' THEN EXECUTE format('GRANT SELECT ON SEQUENCE ${s}.followed_until TO %s', given.role); END IF;
+    IF given.what = 'INSERT' THEN EXECUTE format('GRANT USAGE ON SEQUENCE ${s}.followed_until TO %s', given.role); END IF;
     IF given.what = 'UPDATE' THEN EXECUTE format('GRANT UPDATE ON SEQUENCE ${s}.followed_until TO %s', given.role); END IF;
   END LOOP;
   FOR given IN SELECT a.privilege_type AS what, CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS role
