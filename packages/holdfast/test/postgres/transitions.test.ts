@@ -1,5 +1,6 @@
 import type { Store, TransitionRecord } from "holdfast/store";
 import { InvalidOptionError } from "holdfast";
+import { fakeClock } from "holdfast/testing";
 import { describe, expect, it } from "vitest";
 import {
   add,
@@ -193,10 +194,11 @@ describe("transitions", () => {
   });
 
   it("end with the time that was requested, and older cursors expire", async () => {
-    const { store, sql } = await openScene(server);
-    const cursor = await store.recordTransitions(50);
+    const clock = fakeClock();
+    const { store, sql } = await openScene(server, { clock });
+    const cursor = await store.recordTransitions(1_000);
     await add(store);
-    await pause(80);
+    await clock.advance(1_001);
     await add(store);
     expect(await store.transitions(cursor, 10)).toBeNull();
     expect(await sql("SELECT 1 FROM $s.transitions")).toHaveLength(1);
@@ -208,9 +210,10 @@ describe("transitions", () => {
   });
 
   it("are not recorded any more after a purge that finds that nobody follows", async () => {
-    const { store, sql } = await openScene(server);
-    await store.recordTransitions(20);
-    await pause(40);
+    const clock = fakeClock();
+    const { store, sql } = await openScene(server, { clock });
+    await store.recordTransitions(1_000);
+    await clock.advance(1_001);
     await store.purgeTransitions({ before: 0, limit: 10 });
     expect(await sql("SELECT last_value::int FROM $s.followed_until")).toEqual([{ last_value: 0 }]);
     const cursor = await store.recordTransitions(FOR_MS);

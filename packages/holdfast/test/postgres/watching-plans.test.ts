@@ -38,15 +38,12 @@ beforeAll(async () => {
   }
   await client.query("INSERT INTO lanes SELECT 'default', p, false, 0 FROM generate_series(0, 2) AS p");
   await client.query(
-    `INSERT INTO error_groups SELECT lpad(to_hex(i), 16, '0'), 't', 'n', NULL, 'm', NULL, 1, i, i, 'j', 'e' FROM generate_series(1, 2000) AS i`,
-  );
-  await client.query(
     `INSERT INTO history SELECT 'minute', 60000 * (i / 10), 'w' || i % 10, '{}' FROM generate_series(1, 20000) AS i`,
   );
   // Recorded by transactions that have ended long ago.
   await client.query(`INSERT INTO transitions (xid, at, queue, type, state, jobs)
     SELECT '3'::xid8, 1, 'default', 'mail', 'pending', ARRAY[gen_random_uuid()] FROM generate_series(1, ${MANY})`);
-  await client.query("VACUUM ANALYZE live, archive, lanes, error_groups, history, transitions");
+  await client.query("VACUUM ANALYZE live, archive, lanes, history, transitions");
 }, 120_000);
 afterAll(async () => {
   await store.close();
@@ -112,12 +109,6 @@ describe("an index serves", () => {
       ran.splice(0, ran.length, ...ran.filter(({ text }) => text.includes("j.fingerprint OPERATOR")));
       expect(await readsOf(/live|archive/)).toEqual(["archive_fingerprint", "live_fingerprint"]);
     }
-  });
-
-  it("the latest error groups", async () => {
-    ran.length = 0;
-    expect(await store.errorGroups(10)).toHaveLength(10);
-    expect(await readsOf(/error_groups/)).toEqual(["error_groups_last"]);
   });
 
   it("a page of history", async () => {

@@ -16,11 +16,11 @@ export const FOLLOWING: Migration = {
 -- The group of the job's error.
 ALTER TABLE ${s}.live ADD COLUMN IF NOT EXISTS fingerprint text;
 ALTER TABLE ${s}.archive ADD COLUMN IF NOT EXISTS fingerprint text;
+-- At most about a thousand rows: without an index of times.
 CREATE TABLE IF NOT EXISTS ${s}.error_groups (
   fingerprint text COLLATE "C" PRIMARY KEY, type text, name text, code text, message text NOT NULL, frame text,
   count bigint NOT NULL, first_at bigint NOT NULL, last_at bigint NOT NULL, job text NOT NULL, example text NOT NULL
 );
-CREATE INDEX IF NOT EXISTS error_groups_last ON ${s}.error_groups (last_at, fingerprint);
 CREATE TABLE IF NOT EXISTS ${s}.history (
   resolution text NOT NULL, at bigint NOT NULL, writer text COLLATE "C" NOT NULL, data text NOT NULL, PRIMARY KEY (resolution, at, writer)
 );
