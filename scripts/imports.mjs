@@ -15,6 +15,7 @@ const src = "packages/holdfast/src";
 const folderLevels = {
   job: 0,
   access: 0,
+  history: 0,
   schedule: 0,
   engine: 2,
   stores: 2,

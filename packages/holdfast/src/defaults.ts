@@ -123,6 +123,8 @@ export const LIMITS = {
   errorGroups: 1_000,
   /** JSON of one record of history. */
   historyBytes: 262_144,
+  /** Followers of one client. */
+  followers: 500,
   /** Transitions that are recorded at most, while jobs are followed. */
   transitions: 200_000,
   /** API tokens. */

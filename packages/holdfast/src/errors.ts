@@ -17,7 +17,7 @@ export class HoldfastError extends Error {
 
 /**
  * An application may load two copies of this package: one runs the jobs, and a handler throws errors of the other. So the engine
- * recognises these errors by a symbol that all copies share, not by `instanceof`. The symbol's value is the version of the error's
+ * recognizes these errors by a symbol that all copies share, not by `instanceof`. The symbol's value is the version of the error's
  * shape. A later release with another shape uses a higher version, and this release ignores its errors.
  */
 const SHAPE = 1;
@@ -114,7 +114,7 @@ export class JobNotFoundError extends HoldfastError {
   }
 }
 
-/** `hf.update` was called for a job that does not wait any more. `state` is what it is instead. */
+/** `hf.update` was called for a job that is no longer waiting. `state` is its current state. */
 export class JobNotWaitingError extends HoldfastError {
   readonly id: string;
   readonly state: State;
@@ -171,6 +171,24 @@ export class JobNotCompletedError extends HoldfastError {
 export class WaitTimeoutError extends HoldfastError {
   constructor(message: string) {
     super("WAIT_TIMEOUT", message);
+  }
+}
+
+/** `hf.follow` was called with a cursor whose transitions are not stored any more, or a follower read too slowly. */
+export class CursorExpiredError extends HoldfastError {
+  constructor() {
+    super(
+      "CURSOR_EXPIRED",
+      "the cursor has expired: transitions after it were not recorded, or were deleted after 10 minutes; " +
+        "start again without a cursor, and read the jobs that matter with hf.list()",
+    );
+  }
+}
+
+/** One client has as many followers as it may have. */
+export class TooManyFollowersError extends HoldfastError {
+  constructor(max: number) {
+    super("TOO_MANY_FOLLOWERS", `this client already has ${max} followers, the maximum; end some of them first`);
   }
 }
 
@@ -346,7 +364,7 @@ export class JobTimeoutError extends HoldfastError {
   }
 }
 
-/** Reason of a handler's signal: the worker is stopping and its grace period has ended. The job is released for another worker. */
+/** Reason of a handler's signal: the worker is stopping and its grace time has ended. The job is released for another worker. */
 export class WorkerStoppingError extends HoldfastError {
   constructor() {
     super("WORKER_STOPPING", "the worker is stopping");

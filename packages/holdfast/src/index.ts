@@ -35,9 +35,22 @@ export type {
 export type { AuditListOptions, AuditLog, AuditRecord } from "./engine/client/audit.js";
 export type { ApiToken, NewToken, TokenIdentity, TokenOptions, Tokens } from "./engine/client/tokens.js";
 export type { CountOptions, JobCount } from "./engine/client/count-jobs.js";
+export type { ErrorGroup, ErrorGroupOptions } from "./engine/client/error-groups.js";
 export type { KeyTarget } from "./engine/client/get-job.js";
 export type { UpdateOptions } from "./engine/client/job-updates.js";
 export type { AsJson, JobId, JobOutput } from "./job/job-id.js";
+export type { Explanation } from "./engine/explain/explain-job.js";
+export type { Reason, ReasonKind } from "./engine/explain/reasons.js";
+export type { Followed, FollowOptions, Transition } from "./engine/events/follow.js";
+export type {
+  History,
+  HistoryOptions,
+  HistoryPoint,
+  HistorySeries,
+  Percentiles,
+} from "./engine/history/read-history.js";
+export type { HistoryResolution } from "./history/stored-history.js";
+export type { QueueStatus } from "./engine/client/queues.js";
 export type { ErrorEvent, EventName, Events, JobEvent, LeaseEvent, Listener } from "./engine/events/events.js";
 export type { Filter, InputCondition, ListOptions } from "./engine/client/filter.js";
 export type { Lease } from "./engine/worker/claimed-lease.js";
@@ -84,9 +97,10 @@ export type {
 export type { Schedule, ScheduleListOptions, Schedules, SlotRecord } from "./engine/scheduler/schedules.js";
 export type { CalendarUnit } from "./schedule/calendar.js";
 export type { CatchUp } from "./schedule/slots.js";
-export type { Capabilities, CancelResult, QueueRecord, RemoveResult, RetryResult, SlotReason, Store } from "./store.js";
+export type { Capabilities, CancelResult, RemoveResult, RetryResult, SlotReason, Store } from "./store.js";
 export {
   ClosedError,
+  CursorExpiredError,
   DiskFullError,
   DriverMissingError,
   DriverUnsupportedError,
@@ -112,6 +126,7 @@ export {
   StoreReadOnlyError,
   StoreUnavailableError,
   StoreUnreadableError,
+  TooManyFollowersError,
   TooManyTokensError,
   UnknownStoreError,
   WaitTimeoutError,

@@ -1,4 +1,4 @@
-/** The known name most similar to a misspelt one, or null if none is similar. */
+/** The known name most similar to a misspelled one, or null if none is similar. */
 export function nearest(given: string, known: readonly string[]): string | null {
   const typed = given.toLowerCase();
   let best: { name: string; distance: number } | null = null;

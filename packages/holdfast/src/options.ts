@@ -65,7 +65,7 @@ export function optionKeys<Options extends object>(keys: {
   return new Set(Object.keys(keys));
 }
 
-/** Refuses unknown options: a misspelt one would be ignored silently, and in JavaScript no compiler catches it. */
+/** Refuses unknown options: a misspelled one would be ignored silently, and in JavaScript no compiler catches it. */
 export function refuseUnknown(options: object, known: ReadonlySet<string>, what: string): void {
   refuse(options, known, { what, within: "" });
 }

@@ -7,8 +7,8 @@ export const REDACTED = "[redacted]";
 /** Returns a copy of a JSON value in which secret values are replaced; the value itself if it contains none. */
 export type Redactor = <Value>(value: Value) => Value;
 
-// Each path costs time at every value. Values that are nested deeper, or that come after this many others, are not checked and so
-// always redacted. No payload of a job reaches these limits.
+// Limits that keep a redactor fast. Values that are nested deeper, or that come after this many others, are not checked and so
+// always redacted. No payload of a job reaches the limits of depth and values.
 const MAX_PATHS = 100;
 const MAX_PATH_LENGTH = 500;
 const MAX_DEPTH = 250;

@@ -10,7 +10,7 @@ import { REDACTED, redactionOf, redactor, type MatcherState } from "./redact.js"
  */
 export type Restorer = (sent: unknown, stored: unknown) => unknown;
 
-// Deeper than any valid payload; deeper values are refused elsewhere.
+// Deeper than any valid payload. Deeper values are refused: see `refuseNotJson`.
 const MAX_DEPTH = 250;
 
 /**
@@ -26,7 +26,7 @@ export function restorer(paths: readonly string[]): Restorer {
     if (!parts.map(([part, value]) => serialize(part, value)).some((json) => json.includes(PLACEHOLDER))) return sent;
     const marked = new Set<unknown>();
     if (!mark(sent, start, 0, marked)) return sent;
-    // Refused here: returned as is, the payload could be stored with its placeholders.
+    // `mark` ignores values that are nested too deep. Refuse them here, or their placeholders would be stored.
     for (const [part, value] of parts) refuseNotJson(part, value);
     return restore(sent, { stored, shown: redact(stored), state: start, path: [] }, marked);
   };
@@ -45,7 +45,7 @@ function serialize(part: string, value: unknown): string {
   return json;
 }
 
-/** Null if the value is nested too deep. */
+/** Null if `JSON.stringify` throws, for example because the value is nested too deep. */
 function stringified(value: unknown): string | null {
   try {
     return JSON.stringify(value) ?? "";
@@ -106,9 +106,9 @@ function restore(sent: unknown, position: Position, marked: ReadonlySet<unknown>
   const after = sent.map((item) => JSON.stringify(item));
   const known = new Set(before);
   // An index identifies a value only if the other items kept their positions or new items were appended.
-  const isLonger = before.every((json, nth) => json === after[nth]);
+  const keepsPrefix = before.every((json, nth) => json === after[nth]);
   const isInPlace = (index: number): boolean =>
-    isLonger || (sent.length === shown.length && (after[index] === before[index] || !known.has(after[index] ?? "")));
+    keepsPrefix || (sent.length === shown.length && (after[index] === before[index] || !known.has(after[index] ?? "")));
   return sent.map((item: unknown, index) => {
     const inside = at(position, String(index));
     const isMarked = marked.has(item) || (item === REDACTED && inside.state.hidden);

@@ -37,7 +37,7 @@ export type * from "./schedule/stored-schedule.js";
  * jobs) belongs to the engine. A store guarantees what must be atomic:
  *
  * - **Due times.** Every live job has a due time. For a waiting job it is the time when it may run, for a leased job the end of
- *   its lease. `claim` takes jobs whose due time has passed and sets it to the end of the new lease. A finished job has none.
+ *   its lease. `claim` leases jobs whose due time has passed and sets it to the end of the new lease. A finished job has none.
  * - **The fencing token** (`fence`) increases by one with every claim. `start`, `extend` and `settle` with another fence change
  *   nothing and return `lost`.
  * - **Attempts** are counted at claim, by `countClaim` of `state.ts`. If the previous lease expired, the claim also adds that
@@ -98,8 +98,8 @@ export interface Store {
   /** Returns the full record of a job, including history and log; null if it does not exist or is not in `scope`. */
   get(id: string, scope?: Scope): Promise<StoredJob | null>;
   /**
-   * Lists matching jobs in the order of the page, without history and log. Each call reads a bounded number of jobs, so a page may be short
-   * or empty although more follow. Only a null cursor means the end.
+   * Lists matching jobs in the order of the page, without history and log. Each call reads a bounded number of jobs, so a page
+   * may be short or empty although more follow. Only a null cursor means the end.
    */
   list(filter: JobFilter, page: PageRequest): Promise<JobPage>;
   /**
@@ -110,12 +110,12 @@ export interface Store {
   /** Cancels waiting jobs and requests cancellation of leased ones. Finished jobs do not change. */
   cancel(ids: readonly string[], scope?: ChangeScope): Promise<CancelResult[]>;
   /**
-   * Makes `dead` and `cancelled` jobs `pending` with all attempts and no error, and makes `failed` jobs due now. The fence
-   * continues from its current value.
+   * Makes `dead` and `cancelled` jobs `pending` with all attempts, no error and no expiry, and makes `failed` jobs due now. The
+   * fence continues from its current value.
    */
   retry(ids: readonly string[], scope?: ChangeScope): Promise<RetryResult[]>;
   /**
-   * Changes jobs that wait (`pending` or `failed`); history and log stay. A job that does not wait any more when the change is
+   * Changes waiting jobs (`pending` or `failed`); history and log stay. A job that is no longer waiting when the change is
    * applied is not changed at all.
    */
   update(updates: readonly JobUpdate[], scope?: ChangeScope): Promise<UpdateResult[]>;
@@ -155,7 +155,10 @@ export interface Store {
   pause(queue: string, by?: string | null): Promise<void>;
   /** Undoes `pause`. */
   resume(queue: string): Promise<void>;
-  /** Returns all queues that have jobs (including finished ones) or are paused. An entry `*` means that all queues are paused. */
+  /**
+   * Returns all queues that have unfinished jobs or are paused, and possibly others that had jobs before. An entry `*` means that
+   * all queues are paused.
+   */
   queues(): Promise<QueueRecord[]>;
   /**
    * Counts the due jobs of a queue that a claim would take before a job at `before`: those of higher priority, and those of the
@@ -165,7 +168,7 @@ export interface Store {
 
   /**
    * Adds failed attempts to their groups, or creates the groups. Adds `count`, keeps the earlier `firstAt` and the later `lastAt`;
-   * `job` and `example` are those of the later one. Nobody waits for it: a repeated call may count twice.
+   * `job` and `example` are those of the later one. A repeated call may count twice.
    */
   recordErrors(groups: readonly ErrorGroupRecord[]): Promise<void>;
   /** Returns error groups, the latest `lastAt` first, then by descending fingerprint; at most `limit`, at most `LIMITS.errorGroups`. */
@@ -284,8 +287,8 @@ export interface Capabilities {
    */
   exactCounts: boolean;
   /**
-   * Writes called in the same synchronous code are executed in order, in one transaction: a claim sees an insert made before
-   * it. Reads may be executed before them.
+   * Writes that are called without an `await` between them are executed in order, in one transaction: a claim sees an insert
+   * that was called before it. Reads may be executed before them.
    */
   together: boolean;
 }
@@ -367,7 +370,7 @@ export interface StartMark extends LeaseRef {
 }
 /**
  * - `kept`: the lease is held, and the change was written.
- * - `lost`: the lease is not held any more.
+ * - `lost`: the lease is no longer held.
  * - `cancel`: the lease is held, and cancellation of the job was requested.
  * - `busy`: the lease is held, but another transaction has locked the job's row. Nothing was written; try again.
  */
@@ -386,7 +389,7 @@ export interface Outcome extends LeaseRef {
   error: { message: string; code: string | null; fingerprint?: string | null } | null;
   /** When the handler started, for jobs whose `start` was not stored; null if it did not start. */
   startedAt: number | null;
-  /** An entry for the job's history; null if the attempt ended the job without a failure. */
+  /** An entry for the job's history; null if the attempt completed or cancelled the job. */
   attemptRecord: AttemptRecord | null;
   /**
    * False: if `to` is a finished state, delete the job with its history and log, but not its key of scope `forever`. A
@@ -394,11 +397,11 @@ export interface Outcome extends LeaseRef {
    */
   keep: boolean;
   /**
-   * How long the finished job is kept at least. A store that deletes expired records by itself may do so after that. Null,
-   * and in all other stores: only `purge` deletes it.
+   * How long the finished job is kept at least. A store whose database deletes expired records may let it delete the job after
+   * that. Null, and in all other stores: only `purge` and `purgeDue` delete it.
    */
   keepMs: number | null;
-  /** Sets the purge time of the finished job, this long from now; see {@link JobSettings}. Null: as its settings say. */
+  /** Sets the purge time of the finished job, this long from now; see {@link JobSettings}. Null: its settings apply. */
   purgeMs: number | null;
 }
 
@@ -445,19 +448,19 @@ export interface JobPage {
   cursor: string | null;
 }
 
-/** How many jobs were skipped, and where the next page begins; null at the end of the list. */
+/** `passed`: how many jobs were skipped. `cursor`: where the next page begins; null at the end of the list. */
 export interface Skipped {
   passed: number;
   cursor: string | null;
 }
 
 export type CancelResult = "cancelled" | "requested" | "finished" | "missing";
-/** `key-held`: another job holds the unique key. `not-retryable`: the job is waiting, running or completed. */
+/** `key-held`: another job holds the unique key. `not-retryable`: the job is pending, leased or completed. */
 export type RetryResult = "retried" | "key-held" | "not-retryable" | "missing";
 export type RemoveResult = "removed" | "leased" | "missing";
 export type FreeKeyResult = "freed" | "held" | "missing";
 
-/** A change of a waiting job. Absent fields stay as they are. */
+/** Changes to a waiting job. Absent fields stay as they are. */
 export interface JobUpdate {
   id: string;
   queue?: string;
@@ -586,6 +589,6 @@ export type Hint =
 export interface PendingMigration {
   /** For people, such as `migration 2: functions for SQL`. */
   readonly title: string;
-  /** Whether the store has no tables yet, and this step is part of creating them. */
+  /** True if the store has no tables yet and this step helps to create them. */
   readonly createsTables: boolean;
 }

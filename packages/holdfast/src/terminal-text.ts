@@ -14,7 +14,10 @@ const ONE_INVISIBLE = new RegExp(`^${INVISIBLE}$`, "u");
 
 let known: RegExp | null = null;
 
-/** Matches an emoji of Unicode's own list, or an invisible character: other sequences could hide anything. Built on first use because it is slow. */
+/**
+ * Matches an emoji of Unicode's own list, or an invisible character: other sequences could hide anything. Built on first use,
+ * because that is slow.
+ */
 function emojiOrInvisible(): RegExp {
   known ??= new RegExp(String.raw`\p{RGI_Emoji}|${INVISIBLE}`, "gv");
   return known;

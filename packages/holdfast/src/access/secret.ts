@@ -17,7 +17,7 @@ const AS_KEYWORD = /((?:^|[\s;"'])(\w+)\s*=\s*)('(?:[^'\\]|\\.)*'?|(?:\\.|\S)*)/
 const SCHEME = /^["'`\s]*(?:[a-z][\w+.-]*)?(?::\/+|\/\/+|(?<=^["'`\s]*postgres(?:ql)?):)/i;
 
 /**
- * Hides the password in a store URL, for logs and lists. A misspelt URL may also contain a password, so everything that could be one
+ * Hides the password in a store URL, for logs and lists. A misspelled URL may also contain a password, so everything that could be one
  * is hidden too.
  */
 export function hideSecret(text: string): string {

@@ -8,7 +8,11 @@ export type {
   Calls,
   CountResult,
   Enqueued,
+  ErrorGroupResult,
   ErrorResult,
+  ExplanationResult,
+  HistoryQuery,
+  HistoryResult,
   JobChanges,
   JobConditions,
   JobDetail,
@@ -19,6 +23,7 @@ export type {
   NewJobBody,
   OperationResult,
   QueueResult,
+  ReasonResult,
   ScheduleResult,
   ScheduleSummary,
   ScheduleBody,
@@ -27,6 +32,8 @@ export type {
   SummaryResult,
   TimingBody,
   TokenResult,
+  TransitionQuery,
+  TransitionResult,
   WorkerResult,
 } from "./contract/api-types.js";
 export type { Auth, ClientAddress } from "./auth/authenticator.js";

@@ -14,7 +14,7 @@ export class CrashHandler {
   readonly #crash = new AbortController();
   readonly #running = new Map<object, string>();
   #endGrace: () => void = () => {};
-  /** Resolves when the grace period after an uncaught error has passed. */
+  /** Resolves when the grace time after an uncaught error has passed. */
   readonly graceEnded: Promise<void> = new Promise((resolve) => (this.#endGrace = resolve));
 
   constructor(logger: () => Logger) {

@@ -16,7 +16,7 @@ export const TEARDOWN_MS = 5_000;
 
 /**
  * Runs `work` with a client that has the module's jobs. An uncaught error is logged and aborts the signal that `work`
- * gets, with a short grace period and exit code 1. The module's `teardown` runs last in every case. Returns the exit
+ * gets, with a short grace time and exit code 1. The module's `teardown` runs last in every case. Returns the exit
  * code.
  */
 export async function runJobs(

@@ -87,8 +87,7 @@ export const KEYS = {
   "retry.jitter": {
     kind: "jitter",
     default: 0.1,
-    description:
-      "A random part of the delay: a fraction in both directions, or a duration of which up to all is added.",
+    description: "Random variation of the delay: a fraction (0.1 is ±10 %), or a duration (1s adds up to one second).",
   },
   "retention.completed": {
     kind: "duration",
@@ -160,7 +159,7 @@ export const KEYS = {
     kind: "names",
     form: "redaction",
     default: null,
-    description: "Fields of inputs and outputs to hide, as dotted paths such as input.user.email.",
+    description: "Fields to hide of inputs, outputs, progress and errors, as dotted paths such as input.user.email.",
   },
   "log.level": {
     kind: "choice",
@@ -224,7 +223,10 @@ export const SECRET_VARIABLE = "HOLDFAST_SESSION_SECRET";
 /** The variable with the URL of the server that commands call instead of the store. */
 export const URL_VARIABLE = "HOLDFAST_URL";
 
-/** Variables that are not keys: the path of the file, server and token for commands, the session secret, and a mark for children of `dev`. */
+/**
+ * Variables that are not keys: the path of the file, server and token for commands, the session secret, and a mark for children of
+ * `dev`.
+ */
 export const OTHER_VARIABLES: readonly string[] = [
   "HOLDFAST_CONFIG",
   URL_VARIABLE,

@@ -47,7 +47,10 @@ function hasSecret(key: KeyName, value: Value): boolean {
 
 const OTHERS = 0o007;
 
-/** Whether all users can access the file. A mode such as 0640 is left as it is, because it was chosen on purpose. Windows has no modes. */
+/**
+ * Whether all users can access the file. A mode such as 0640 is left as it is, because it was chosen on purpose. Windows has no
+ * modes.
+ */
 function isOpenToAll(path: string): boolean {
   const file = process.geteuid === undefined ? undefined : statSync(path, { throwIfNoEntry: false });
   return file !== undefined && (file.mode & OTHERS) !== 0;

@@ -3,8 +3,10 @@ import type { JobType } from "../job/job.js";
 import type { ClaimedJob, NewJob, Store } from "../store.js";
 import type { Cursors } from "./client/cursors.js";
 import type { Enqueuer } from "./enqueue/enqueuer.js";
+import type { ErrorGroups } from "./events/error-groups.js";
 import type { Emitter } from "./events/events.js";
 import type { Logger } from "./events/logger.js";
+import type { HistoryRecorder } from "./history/recorder.js";
 import type { LeasedJob } from "./worker/outcome.js";
 import type { Redactor } from "../redact.js";
 import type { Restorer } from "../restore.js";
@@ -12,6 +14,7 @@ import type { Reports } from "./events/reports.js";
 import type { RetryDefaults } from "./worker/retry-defaults.js";
 import type { Settler } from "./worker/settler.js";
 import type { HandlerTrace, Traces } from "./events/telemetry.js";
+import type { TransitionReader } from "./events/transition-reader.js";
 
 /** What the parts of one client share. */
 export interface EngineContext {
@@ -27,10 +30,13 @@ export interface EngineContext {
   readonly traces: Traces | null;
   /** Null: no error reporter is configured. */
   readonly reports: Reports | null;
+  readonly history: HistoryRecorder;
+  readonly errorGroups: ErrorGroups;
+  readonly transitions: TransitionReader;
   readonly enqueuer: Enqueuer;
   readonly cursors: Cursors;
   readonly redact: Redactor;
-  /** Puts redacted values back into a payload that a caller sends back. */
+  /** Restores the redacted values of a payload that a caller sends back. */
   readonly restore: Restorer;
   /** How long audit entries are stored; null: forever. */
   readonly auditRetentionMs: number | null;
@@ -69,6 +75,7 @@ export function newHeldLease(
     worker,
     claimedAt: claim.at,
     startedAt: null,
+    fingerprint: null,
     // Measured from before the call: the store may have granted the lease at any time since then.
     deadline: claim.sentAt + claim.leaseMs,
     claimedMonotonic: claim.sentAt,

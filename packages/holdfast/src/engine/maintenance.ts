@@ -9,6 +9,7 @@ import { publishReaped } from "./events/publish.js";
 import type { BulkOptions } from "./client/changes.js";
 import type { EngineContext } from "./context.js";
 import type { ErrorEvent } from "./events/events.js";
+import { RollUp, rollUpMs } from "./history/roll-up.js";
 
 /** How long finished jobs are stored: an age, a number of jobs, both, or `false` for forever. */
 export type Retention = Duration | { age?: Duration; count?: number } | false;
@@ -103,6 +104,7 @@ export class Maintenance {
   readonly #engine: EngineContext;
   readonly #rules: RetentionRule[];
   readonly #duties: Duty[];
+  readonly #rollUp: RollUp;
   #timers: Timer[] = [];
   #active = false;
   #running: Set<Promise<void>> = new Set();
@@ -110,12 +112,14 @@ export class Maintenance {
   constructor(engine: EngineContext, rules: RetentionRule[]) {
     this.#engine = engine;
     this.#rules = rules;
+    this.#rollUp = new RollUp(engine);
     const { expireMs, reapMs, retentionMs } = DEFAULTS.maintenance;
     this.#duties = [
       { name: "expire", everyMs: expireMs, run: async () => void (await this.expireOverdue()) },
       { name: "stale", everyMs: reapMs, run: async () => void (await this.reapExpiredLeases()) },
       { name: "retention", everyMs: retentionMs, run: () => this.#applyRetention() },
       { name: "maintain", everyMs: retentionMs, run: () => engine.store.maintain() },
+      { name: "history", everyMs: rollUpMs(engine.store), run: () => this.#rollUp.run() },
     ];
   }
 
@@ -134,22 +138,22 @@ export class Maintenance {
 
   /** Returns how many. */
   async reapExpiredLeases(): Promise<number> {
-    return this.#endInChunks((limit) => this.#engine.store.reapExpiredLeases(limit), STALE_ERROR);
+    return this.#reapInChunks((limit) => this.#engine.store.reapExpiredLeases(limit), STALE_ERROR);
   }
 
   /** Returns how many. */
   async expireOverdue(): Promise<number> {
-    return this.#endInChunks((limit) => this.#engine.store.expireOverdue(limit), EXPIRED_ERROR);
+    return this.#reapInChunks((limit) => this.#engine.store.expireOverdue(limit), EXPIRED_ERROR);
   }
 
-  async #endInChunks(step: (limit: number) => Promise<ReapedJob[]>, error: ErrorEvent): Promise<number> {
+  async #reapInChunks(step: (limit: number) => Promise<ReapedJob[]>, error: ErrorEvent): Promise<number> {
     const { chunk } = DEFAULTS.maintenance;
     let total = 0;
     for (;;) {
-      const settled = await step(chunk);
-      for (const job of settled) publishReaped(this.#engine, job, error);
-      total += settled.length;
-      if (settled.length < chunk) return total;
+      const reaped = await step(chunk);
+      for (const job of reaped) publishReaped(this.#engine, job, error);
+      total += reaped.length;
+      if (reaped.length < chunk) return total;
     }
   }
 
@@ -160,6 +164,7 @@ export class Maintenance {
     const purged = await this.purge();
     await this.#purgeAudit();
     await this.#engine.store.maintain();
+    await this.#rollUp.run();
     return { stale, expired, purged };
   }
 

@@ -4,7 +4,7 @@ import type { EngineContext, HeldLease } from "./context.js";
 
 /**
  * A store returns "busy" where another open transaction holds a row, a unique key or a queue that the call needs. It does not
- * wait for that transaction: one job's lock must not delay a batch. The engine retries instead, and here is for how long.
+ * wait for that transaction: one job's lock must not delay a batch. The engine retries instead, at these intervals.
  */
 export const BUSY = {
   /** Pause before the call is repeated. */
@@ -21,15 +21,15 @@ export function busyPause(clock: Clock): Promise<void> {
   return new Promise((resolve) => void clock.after(BUSY.retryMs, resolve));
 }
 
-/** Repeats a call while the store returns "busy". Returns "busy" once the deadline (monotonic time) has passed. */
+/** Repeats a call while the store returns "busy". Returns "busy" once `limit.deadline` (monotonic time, may move) has passed. */
 export async function retryWhileBusy<Result>(
   clock: Clock,
-  deadlineOwner: { readonly deadline: number },
+  limit: { readonly deadline: number },
   call: () => Promise<Result | "busy">,
 ): Promise<Result | "busy"> {
   for (;;) {
     const result = await call();
-    if (result !== "busy" || clock.monotonic() >= deadlineOwner.deadline) return result;
+    if (result !== "busy" || clock.monotonic() >= limit.deadline) return result;
     await busyPause(clock);
   }
 }

@@ -17,7 +17,7 @@ export interface Counted {
   run: Histogram;
 }
 
-/** How many jobs of a queue waited or ran at one moment, and how long its oldest due job had been due. */
+/** How many jobs of a queue waited or ran when it was sampled, and how long its oldest due job had been due. */
 export interface Depth {
   queue: string;
   waiting: number;

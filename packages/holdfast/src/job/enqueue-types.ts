@@ -22,7 +22,7 @@ export interface EnqueueOptions {
   /** The job is dead-lettered if it has not started by then. */
   expiresAt?: Date | number | string;
   maxAttempts?: number;
-  /** The maximum duration of an attempt; `false`: none. Default: as the job type says. */
+  /** The maximum duration of an attempt; `false`: none. Default: the job type's timeout. */
   timeout?: Duration | false;
   tags?: readonly string[];
   /** Your own UUID: if the enqueue is repeated with it, the job is stored once. */

@@ -116,7 +116,7 @@ function jsonOf(key: string, value: unknown, depth: number, left: { values: numb
 }
 
 function objectOf(value: object, depth: number, left: { values: number }): unknown {
-  const date = dateOf(value);
+  const date = isoDate(value);
   if (date !== undefined || depth >= MAX_DEPTH) return date;
   const inside = (key: string): unknown => jsonOf(key, read(value, key), depth + 1, left);
   if (isArray(value)) {
@@ -163,7 +163,7 @@ function isPlain(value: object): boolean {
 }
 
 /** The ISO string of a Date of any realm. */
-function dateOf(value: object): string | undefined {
+function isoDate(value: object): string | undefined {
   try {
     return Date.prototype.toISOString.call(value);
   } catch {

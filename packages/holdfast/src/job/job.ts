@@ -49,7 +49,7 @@ export interface RunContext<Input> {
   readonly completeIn: (tx: unknown, output?: unknown) => Promise<void>;
 }
 
-/** What a handler can do with other jobs. It works as the calls of the same name of `Holdfast`. */
+/** What a handler can do with other jobs. The methods work like those of `Holdfast`; `get` takes only an id. */
 export interface HandlerClient {
   enqueue<Input, Type extends JobType<Input> = JobType<Input>>(
     type: JobType<Input> & Type,
@@ -103,8 +103,8 @@ export interface JobOptions {
   /** The maximum duration of an attempt. After it, the signal is aborted and the attempt fails. `false`: none. Default 15 min. */
   timeout?: Duration | false;
   /**
-   * How long finished jobs of this type are kept, by state, instead of the client's `retention`. 0: an input or output that must
-   * not stay is deleted with the job as soon as it finishes.
+   * How long finished jobs of this type are kept, by state, instead of the client's `retention`. 0 deletes a job as soon as it
+   * finishes, for inputs or outputs that must not be kept.
    */
   retention?: Partial<Record<FinishedState, Duration>>;
   /** Default `"default"`. */
@@ -140,7 +140,7 @@ export interface JobType<Input = unknown, Output = unknown> {
   readonly maxAttempts: number;
   /** Null: no timeout. */
   readonly timeoutMs: number | null;
-  /** How long finished jobs are kept, by state; null: as the client's `retention` says. */
+  /** How long finished jobs are kept, by state; null: the client's `retention` applies. */
   readonly retentionMs: Partial<Record<FinishedState, number>> | null;
   readonly expiresAfterMs: number | null;
   readonly tags: readonly string[];
@@ -382,7 +382,8 @@ export interface Job<Input = unknown, Output = unknown> {
   user: string | null;
   input: Input;
   output: Output | null;
-  error: { message: string; code: string | null; at: Date } | null;
+  /** `fingerprint`: its group in `hf.errorGroups()`; null if it is not grouped. */
+  error: { message: string; code: string | null; at: Date; fingerprint: string | null } | null;
   /** Attempts used so far; 1 during the first. */
   attempt: number;
   maxAttempts: number;

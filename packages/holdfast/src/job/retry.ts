@@ -12,7 +12,7 @@ export interface BackoffOptions {
   factor?: number;
   /** The longest delay. Default 15 min, or `base` if that is longer. If both are set, `max` must not be shorter than `base`. */
   max?: Duration;
-  /** A random part of the delay: a fraction in both directions (`0.1` is ±10 %), or a duration of which up to that much is added. `0`: no jitter. */
+  /** Random variation of the delay: a fraction (`0.1` is ±10 %), or a duration (`"1s"` adds up to one second). `0`: none. */
   jitter?: number | string;
 }
 

@@ -10,8 +10,11 @@ export const STATES: Readonly<Record<State, { kind: StateKind; meaning: string }
   running: { kind: "leased", meaning: "handler running" },
   failed: { kind: "waiting", meaning: "last attempt failed, waiting for the retry" },
   completed: { kind: "finished", meaning: "done, output stored" },
-  dead: { kind: "finished", meaning: "failed for good: no attempts left, not retryable, expired, or no handler" },
-  cancelled: { kind: "finished", meaning: "stopped on request" },
+  dead: {
+    kind: "finished",
+    meaning: "failed for good: no attempts left, not retryable, invalid, expired, or no handler",
+  },
+  cancelled: { kind: "finished", meaning: "stopped on request, or by its handler" },
 };
 
 export const STATE_NAMES: readonly State[] = Object.keys(STATES) as State[];
@@ -51,8 +54,8 @@ export interface ClaimCount {
 }
 
 /**
- * Counts an attempt at claim, so that a crash uses one. If the first lease of a job that expires does so while the job is still
- * `claimed`, its attempt is not counted: the handler probably never started. The count never exceeds `maxAttempts`.
+ * Counts an attempt at claim, so that a crash uses one. Exception: the first time that a lease of the job expires, the attempt is
+ * not counted if the job is still `claimed`, because its handler probably never started. The count never exceeds `maxAttempts`.
  */
 export function countClaim(before: { state: State; attempt: number; maxAttempts: number; losses: number }): ClaimCount {
   const lost = isLeased(before.state);
@@ -85,7 +88,7 @@ export function settledBefore(
 
 /**
  * The error of a job whose lease expired without an outcome: its worker crashed or lost the store. Not a handler timeout, which
- * is `JobTimeoutError`. The requirements fix the wording.
+ * is `JobTimeoutError`. Do not change the message: the product requirements specify it.
  */
 export const STALE_ERROR = {
   code: "STALE_CLAIM",

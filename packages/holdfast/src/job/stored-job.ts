@@ -1,8 +1,7 @@
 import type { ErrorRecord } from "./error-record.js";
 import type { FinishedState, State } from "./state.js";
 
-/** A job as stores store it: times in milliseconds since 1970, payloads as JSON strings. */
-
+/** A job to insert. Times are milliseconds since 1970, payloads are JSON strings. */
 export interface NewJob {
   id: string;
   type: string;
@@ -30,13 +29,13 @@ export interface NewJob {
   trace: string | null;
 }
 
-/** What a job sets for itself alone. Most jobs set nothing. Stored and returned unchanged. */
+/** Settings of a single job. Most jobs have none. Stored and returned unchanged. */
 export interface JobSettings {
   /** The maximum duration of an attempt; 0: none. */
   timeoutMs?: number;
   /**
-   * How long the finished job is kept, by its state: its purge time is this long after it finished. `purgeDue` deletes it then,
-   * and `purge` does not.
+   * How long the finished job is kept, by state. This sets its purge time. `purgeDue` deletes the job after that time; `purge`
+   * never deletes it.
    */
   keepMs?: Partial<Record<FinishedState, number>>;
 }
@@ -92,7 +91,9 @@ export interface StoredJob {
   error: StoredError | null;
   attempt: number;
   maxAttempts: number;
+  /** Leases of this job that expired without an outcome. */
   losses: number;
+  /** Releases that did not use up an attempt. */
   releases: number;
   fence: number;
   /** When it may run, as enqueued or as set by the last retry. */
@@ -114,13 +115,16 @@ export interface StoredJob {
   settings: JobSettings | null;
   trace: string | null;
   progress: StoredProgress | null;
-  /** Attempts that did not end the job, oldest first; empty in lists. */
+  /** Attempts that failed, expired or were released, oldest first; empty in lists. */
   attempts: readonly AttemptRecord[];
   /** Empty in lists. */
   log: readonly { at: number; line: string }[];
 }
 
-/** An attempt in a job's history that did not end the job: it failed, its lease expired, or its worker released the job. */
+/**
+ * An attempt in a job's history: it failed, its lease expired, or its worker released the job. The history has no record of an
+ * attempt that completed or cancelled the job.
+ */
 export interface AttemptRecord {
   attempt: number;
   /** The fencing token of its claim. Missing in records of earlier versions, like `end`. */

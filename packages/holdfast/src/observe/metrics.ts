@@ -18,7 +18,10 @@ const FRESH_MS = 1_000;
 // In seconds, from a fast job to the default timeout.
 const BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900];
 
-/** Names as label values: the first `MAX_NAMES` by name, all others as `OTHER`. Each name adds lines to the metrics until the process ends. */
+/**
+ * Names as label values: the first `MAX_NAMES` unchanged, all others as `OTHER`. Each name adds lines to the metrics until the
+ * process ends.
+ */
 class Names {
   readonly #known = new Set<string>();
 

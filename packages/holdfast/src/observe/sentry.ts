@@ -24,7 +24,10 @@ export interface SentryScope {
 export interface SentryOptions {
   /** Report every failed attempt (default), or only failures that dead-letter a job. */
   when?: "always" | "dead";
-  /** How failures are grouped into issues. Default: by type, class of the error, and whether the job is dead. `null`: Sentry's own grouping. */
+  /**
+   * How failures are grouped into issues. Default: by type, class of the error, and whether the job is dead. `null`: Sentry's own
+   * grouping.
+   */
   fingerprint?: ((failure: JobFailure) => string[]) | null;
 }
 

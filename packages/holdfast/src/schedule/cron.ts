@@ -135,7 +135,7 @@ function readDays(fields: string, text: string): Days {
   return days;
 }
 
-// Holdfast accepts no later times.
+// A search for the next slot stops after this year.
 const LAST_YEAR = 2999;
 const MONTH_DAYS: readonly number[] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 // 1 January 1970.

@@ -85,7 +85,7 @@ export interface Found {
   stoppedAt: number | null;
 }
 
-/** Cursors of these stores are job numbers. */
+/** Throws if a cursor is not one of these stores, which use job numbers. */
 export function refuseForeignCursor({ cursor }: { cursor: string | null }): void {
   if (cursor === null || /^\d{1,16}$/.test(cursor)) return;
   throw new InvalidOptionError("cursor", "is not a cursor that list() returned");
@@ -109,7 +109,7 @@ export const END: number = Number.MAX_SAFE_INTEGER;
 const EVERYTHING: SeqRange = { from: 0, below: END };
 // Each kind costs one index lookup for every page.
 const MAX_KINDS = 1_000;
-// Live jobs that do not match, read in excess where the newest are taken without reading their rows.
+// If at most this many live jobs do not match, that many more are taken without reading their rows, and then filtered.
 const MAX_EXCESS = 1_000;
 // Batches and ranges in one call.
 const MAX_STEPS = 50;
@@ -196,10 +196,11 @@ function split(range: SeqRange, end: number | null, order: Order): [SeqRange, Se
   return [checked, rest.from < rest.below ? rest : null];
 }
 
-/** As a cursor: the last number that was passed before this range, or with it. */
+/** The cursor before the first job of this range. */
 function startOf({ from, below }: SeqRange, order: Order): number {
   return order === "newest" ? below : from - 1;
 }
+/** The cursor after the last job of this range. */
 function endOf({ from, below }: SeqRange, order: Order): number {
   return order === "newest" ? from : below - 1;
 }
@@ -235,9 +236,9 @@ function hasTime({ createdAfter, createdBefore }: JobFilter): boolean {
 function hasKind({ states, types, queues }: JobFilter): boolean {
   return states !== undefined || types !== undefined || queues !== undefined;
 }
-/** A condition that no index serves. */
-function hasOther({ createdAfter, createdBefore, priority }: JobFilter): boolean {
-  return createdAfter !== undefined || createdBefore !== undefined || priority !== undefined;
+/** A condition for which there is no index. */
+function hasOther(filter: JobFilter): boolean {
+  return hasTime(filter) || filter.priority !== undefined;
 }
 /** The parent, fingerprint, user, schedule and tag of a filter. Each has an index with its jobs in order. */
 function ownersOf({ parent, fingerprint, user, schedule, tag }: JobFilter): Source[] {
@@ -326,7 +327,7 @@ function* livePart(filter: JobFilter, wanted: number, limits: ListLimits): Plan<
   return { source: length <= limits.maxSorted ? whole : { by: "live" }, filter, bounded: false };
 }
 
-/** Where the batch of the first scanned part ends: the first `seq`, in this order, of their nth jobs. */
+/** The end of a batch, in which no scanned part has more than `nth` jobs. Null: none has that many. */
 function* nthSeqOf(parts: readonly Part[], range: SeqRange, nth: number, order: Order): Plan<number | null> {
   let first: number | null = null;
   for (const { source, bounded } of parts) {

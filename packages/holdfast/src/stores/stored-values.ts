@@ -1,7 +1,7 @@
 import type { JobSettings, SlotReason, UniqueKey } from "../store.js";
 
 /**
- * The scope of a unique key as stores store it. `forever` is stored as `ever`, as the first builds did, so that processes of
+ * The scope of a unique key as stores store it. `forever` is stored as `ever`, as in early versions, so that processes of
  * different versions can share a store during a deployment.
  */
 export type StoredScope = Exclude<UniqueKey["scope"], "forever"> | "ever";
@@ -14,7 +14,7 @@ export function readScope(stored: StoredScope): UniqueKey["scope"] {
   return stored === "ever" ? "forever" : stored;
 }
 
-/** The reason of a slot. The first builds stored "by hand" for `manual`. */
+/** The reason of a slot. Early versions stored "by hand" for `manual`. */
 export function readReason(stored: string | null): SlotReason | null {
   return (stored === "by hand" ? "manual" : stored) as SlotReason | null;
 }

@@ -49,7 +49,7 @@ export function fakeClock(start: Date | number = Date.UTC(2026, 0, 1)): FakeCloc
   async function settle(): Promise<void> {
     const startedAt = performance.now();
     for (;;) {
-      for (let turn = 0; turn < TURNS; turn++) await new Promise((resolve) => setImmediate(resolve));
+      for (let nth = 0; nth < ITERATIONS; nth++) await new Promise((resolve) => setImmediate(resolve));
       if (working.size === 0) return;
       await settledWithin([...working], startedAt + MAX_WAIT_MS - performance.now());
     }
@@ -88,8 +88,8 @@ export function fakeClock(start: Date | number = Date.UTC(2026, 0, 1)): FakeCloc
   };
 }
 
-// A call of an in-memory store takes a few turns of the event loop: batch, write, response, and what the response starts.
-const TURNS = 12;
+// A call of an in-memory store takes a few iterations of the event loop: batch, write, response, and what the response starts.
+const ITERATIONS = 12;
 // Work that takes longer will probably not end until the clock moves.
 const MAX_WAIT_MS = 10_000;
 

@@ -42,7 +42,7 @@ export type CommandOf<Name extends Command["do"], C = Command> = C extends { do:
     : never
   : never;
 
-/** A change of a waiting job; null fields stay as they are. */
+/** Changes to a waiting job. Null fields stay as they are. */
 export interface UpdateDraft {
   queue: string | null;
   priority: number | null;
@@ -78,7 +78,7 @@ export interface JobPick {
   nth: number;
 }
 
-/** `held`: a lease that its worker believes to hold. `known`: any lease ever claimed, most of them lost or settled. */
+/** `held`: a lease that its worker believes it holds. `known`: any lease ever claimed, most of them lost or settled. */
 export interface LeasePick {
   of: "held" | "known";
   nth: number;

@@ -27,7 +27,7 @@ export class Comparison {
   #numbered = 0;
   /** Every lease ever claimed. */
   readonly #known: LeasedJob[] = [];
-  /** Leases that their workers believe to hold. */
+  /** Leases that their workers believe they hold. */
   #held: LeasedJob[] = [];
   readonly #schedules: ScheduleComparison;
   #store: Store;
@@ -202,7 +202,7 @@ export class Comparison {
       ? this.#model.claim(request, now)
       : this.#claimAsChosen(request, jobs, now);
     same({ at, jobs }, { at: now, jobs: expected }, "the result of claim");
-    const leases = jobs.map((job) => ({ job, worker, claimedAt: at, startedAt: null }));
+    const leases = jobs.map((job) => ({ job, worker, claimedAt: at, startedAt: null, fingerprint: null }));
     this.#known.push(...leases);
     this.#held.push(...leases);
   }

@@ -23,7 +23,7 @@ describe("jobs list", () => {
   });
 
   it("shows no error of a completed job", () => {
-    const error = { message: "no such address", code: null, at: ago(1) };
+    const error = { message: "no such address", code: null, at: ago(1), fingerprint: null };
     expect(errorOf(summary({ state: "completed", error }))).toBe("");
     expect(errorOf(summary({ state: "failed", error }))).toBe("no such address");
   });

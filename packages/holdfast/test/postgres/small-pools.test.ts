@@ -4,7 +4,7 @@ import type pg from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import type { PgClient } from "#src/stores/postgres/connection/db.js";
-import { ConnectionLender } from "#src/stores/postgres/connection/connection-lease.js";
+import { ConnectionLender } from "#src/stores/postgres/connection/connection-lender.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { addressOf, openClient, openStore, ownSchema } from "./scene.js";
 import { postgresServer } from "./server.js";

@@ -60,17 +60,8 @@ describe.each(MOVES)("a file that is %s while a process has it open", (_, move) 
         /^.+jobs\.db was renamed, deleted or replaced .+ Move the original file back\. Or, .+ stop every process/,
       ),
     });
-    for (const call of [
-      hf.get(before),
-      hf.list(),
-      hf.stats(),
-      hf.pause("a"),
-      hf.cancel(before),
-      hf.drain(),
-      hf.purge(),
-    ]) {
-      await expect(call).rejects.toMatchObject(MOVED);
-    }
+    const calls = [hf.get(before), hf.list(), hf.stats(), hf.pause("a"), hf.cancel(before), hf.drain(), hf.purge()];
+    await Promise.all(calls.map((call) => expect(call).rejects.toMatchObject(MOVED)));
     putBack();
     const { id: after } = await hf.enqueue(quick);
     expect(await idsIn(hf)).toEqual(expect.arrayContaining([before, after]));

@@ -115,8 +115,8 @@ export class Authenticator {
   }
 
   /**
-   * With `auth: "open"`, tokens are required once a valid one exists, and from then on until this process ends, even if all are
-   * revoked.
+   * With `auth: "open"`, tokens are required once one exists, even if it has expired, and from then on until this process ends,
+   * even if all are revoked.
    */
   async #requiresToken(): Promise<boolean> {
     if (this.#allowsAnonymous && (await this.#tokens.hasToken())) this.#allowsAnonymous = false;

@@ -8,7 +8,7 @@ import { cached } from "../calls/cached.js";
 /** `waitMs` > 0: the client address sent too many invalid tokens and may retry after this time. */
 export type Verified = { identity: TokenIdentity } | { identity: null; waitMs: number };
 
-// The list of all tokens is used only to recognise guesses. A token that may be valid is always looked up in the store.
+// The list of all tokens is used only to recognize guesses. A token that may be valid is always looked up in the store.
 const CACHE_MS = 1_000;
 
 /** Verifies API tokens. Valid tokens are always accepted; guesses cost the store little. */

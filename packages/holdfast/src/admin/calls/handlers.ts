@@ -5,6 +5,8 @@ import type {
   ScheduleSettings,
   ScheduleTiming,
 } from "../../engine/scheduler/schedule-definition.js";
+import { pauseQueues } from "../../engine/client/queues.js";
+import { readTransitions } from "../../engine/events/read-transitions.js";
 import type { UserJobs } from "../../engine/client/user-jobs.js";
 import { DEFAULTS } from "../../defaults.js";
 import { JobNotFoundError, ScheduleNotFoundError } from "../../errors.js";
@@ -14,7 +16,8 @@ import { readQueue } from "../../options.js";
 import { cancelMany, promoteMany, removeMany, retryMany, updateMany } from "./bulk-changes.js";
 import { withRestoredInput, type CallContext } from "./call-context.js";
 import { count, list, withoutWorker } from "./job-lists.js";
-import { jobDetail, scheduleResult, scheduleSummary, tokenResult, workerResult } from "./serializers.js";
+import { errorGroupResult, explanationResult, historyResult, transitionResult } from "./insight-serializers.js";
+import { jobDetail, queueResult, scheduleResult, scheduleSummary, tokenResult, workerResult } from "./serializers.js";
 import { ApiError } from "../http/api-error.js";
 import type { Calls, JobDetail } from "../contract/api-types.js";
 import type { RouteName } from "../contract/routes.js";
@@ -60,6 +63,7 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     const job = jobDetail(await getJob(context, id), context.redact);
     return context.identity.role === "user" ? withoutInternals(job) : job;
   },
+  "jobs.explain": async (context, { id }) => explanationResult(await accessibleJobs(context).explain(id)),
   "jobs.enqueue": async (context, { type, input, ...options }) => {
     await admitLane(context, type, options);
     return context.hf.enqueueNamed(type, withRestoredInput(context.restore, { input }, {}).input, options);
@@ -123,6 +127,17 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     });
   },
 
+  "errors.list": async ({ hf }, options) => ({ groups: (await hf.errorGroups(options)).map(errorGroupResult) }),
+  "history.get": async ({ hf }, options) => historyResult(await hf.history(options)),
+  "transitions.list": async ({ hf }, { type, queue, state, ...page }) => {
+    const conditions = {
+      ...(type && { types: type }),
+      ...(queue && { queues: queue }),
+      ...(state && { states: state }),
+    };
+    return transitionResult(await readTransitions(engineOf(hf), { ...page, ...conditions }));
+  },
+
   "operations.list": async ({ operations }) => ({ operations: operations.list() }),
   "operations.get": async ({ operations }, { id }) => operations.get(id),
   "operations.stop": ({ operations }, { id }) => operations.stop(id),
@@ -167,20 +182,20 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
 
   "queues.list": async ({ hf }) => {
     const [queues, paused] = await Promise.all([hf.queues(), hf.isPaused()]);
-    return { queues, paused };
+    return { queues: queues.map(queueResult), paused };
   },
-  "queues.pauseAll": async ({ hf }) => {
-    await hf.pause();
+  "queues.pauseAll": async ({ hf, identity }) => {
+    await pauseQueues(engineOf(hf), [], identity.name);
     return { paused: true };
   },
   "queues.resumeAll": async ({ hf }) => {
     await hf.resume();
     return { paused: false };
   },
-  "queues.pause": async ({ hf, lanes }, { queue }) => {
+  "queues.pause": async ({ hf, identity, lanes }, { queue }) => {
     readQueue(queue, "queue", "");
     await lanes.admitQueue(queue);
-    await hf.pause(queue);
+    await pauseQueues(engineOf(hf), [queue], identity.name);
     return { queue, paused: true };
   },
   "queues.resume": async ({ hf }, { queue }) => {

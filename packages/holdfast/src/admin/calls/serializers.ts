@@ -4,9 +4,11 @@ import type { Schedule } from "../../engine/scheduler/schedules.js";
 import type { AttemptError, Job } from "../../job/job.js";
 import type { Redactor } from "../../redact.js";
 import type { ApiToken } from "../../engine/client/tokens.js";
+import type { QueueStatus } from "../../engine/client/queues.js";
 import type {
   JobDetail,
   JobSummary,
+  QueueResult,
   ScheduleResult,
   ScheduleSummary,
   TokenResult,
@@ -107,6 +109,10 @@ export function scheduleResult(schedule: Schedule, redact: Redactor): ScheduleRe
 export function scheduleSummary(schedule: Schedule): ScheduleSummary {
   const { slots: _slots, input: _input, ...summary } = scheduleResult(schedule, (value) => value);
   return summary;
+}
+
+export function queueResult(queue: QueueStatus): QueueResult {
+  return { ...queue, pausedAt: isoOrNull(queue.pausedAt) };
 }
 
 export function workerResult({ schedules: _schedules, ...worker }: WorkerStatus): WorkerResult {

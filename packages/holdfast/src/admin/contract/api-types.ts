@@ -1,7 +1,10 @@
 import type { AttemptError, JobAttempt } from "../../job/job.js";
 import type { State, FinishedState } from "../../job/state.js";
 import type { TokenRole } from "../../access/roles.js";
+import type { ErrorGroup } from "../../engine/client/error-groups.js";
 import type { InputCondition } from "../../engine/client/filter.js";
+import type { Reason } from "../../engine/explain/reasons.js";
+import type { HistoryPoint } from "../../engine/history/read-history.js";
 import type { FreeKeyResult } from "../../store.js";
 import type { CalendarUnit } from "../../schedule/calendar.js";
 
@@ -37,7 +40,8 @@ export interface JobSummary {
   timeoutMs: number | null;
   /** `data`: the object that the handler stored with it; null if it stored none. */
   progress: { fraction: number; note: string | null; data: unknown } | null;
-  error: { message: string; code: string | null; at: Time } | null;
+  /** `fingerprint`: the group of `errors.list` that it belongs to; null if it is not grouped. */
+  error: { message: string; code: string | null; at: Time; fingerprint: string | null } | null;
 }
 
 /** A job with its payload, attempts and log. */
@@ -75,6 +79,8 @@ export interface JobConditions {
   /** Jobs that the handler of this job enqueued. */
   parent?: string;
   priority?: number;
+  /** Jobs whose current error is in this group of `errors.list`. */
+  fingerprint?: string;
   /** The job that holds this unique key now. With `user`, the key is that user's. */
   key?: string;
   /**
@@ -119,7 +125,7 @@ export interface ManyJobs {
   filter?: JobConditions;
 }
 
-/** Changes of a job that waits. What is absent stays as it is. */
+/** Changes to a waiting job. Absent fields stay as they are. */
 export interface JobChanges {
   /** Due after this duration, or these milliseconds. */
   delay?: string | number;
@@ -146,7 +152,7 @@ export interface NewJobBody {
   expiresAt?: Time;
   user?: string;
   maxAttempts?: number;
-  /** The maximum duration of an attempt; `false`: none. Default: as the job type says. */
+  /** The maximum duration of an attempt; `false`: none. Default: the job type's timeout. */
   timeout?: string | number | false;
   tags?: readonly string[];
   id?: string;
@@ -262,6 +268,10 @@ export interface ScheduleBody extends TimingBody {
 export interface QueueResult {
   queue: string;
   paused: boolean;
+  /** Null if it is not paused, or was paused by an earlier version. */
+  pausedAt: Time | null;
+  /** Who paused it; null if a program did. */
+  pausedBy: string | null;
   priorities: readonly number[];
 }
 
@@ -305,6 +315,55 @@ export interface SessionResult {
   expiresAt: Time | null;
 }
 
+/** Why a job does not run. `reasons` is never empty; its first one is decisive. */
+export interface ExplanationResult {
+  text: string;
+  reasons: ReasonResult[];
+}
+
+export interface ReasonResult extends Omit<Reason, "until"> {
+  until: Time | null;
+}
+
+/** Failed attempts with the same error. */
+export interface ErrorGroupResult extends Omit<ErrorGroup, "firstAt" | "lastAt"> {
+  firstAt: Time;
+  lastAt: Time;
+}
+
+export interface HistoryQuery {
+  /** Default: an hour before `to`. */
+  from?: Time;
+  /** Default: now. */
+  to?: Time;
+  by?: "queue" | "type";
+  queue?: string;
+  type?: string;
+  resolution?: "minute" | "hour";
+}
+
+export interface HistoryResult {
+  resolution: "minute" | "hour";
+  from: Time;
+  to: Time;
+  series: { name: string | null; points: (Omit<HistoryPoint, "at"> & { at: Time })[] }[];
+}
+
+export interface TransitionQuery {
+  cursor?: string;
+  type?: readonly string[];
+  queue?: readonly string[];
+  state?: readonly State[];
+  /** Transitions per page, 1 to 1000. Default 200. */
+  limit?: number;
+}
+
+export interface TransitionResult {
+  transitions: { id: string; type: string; queue: string; to: State; at: Time }[];
+  /** Where the next page begins. Valid for 10 minutes. */
+  cursor: string;
+}
+
 interface ById {
   id: string;
 }
@@ -322,6 +381,7 @@ export interface Calls {
   "jobs.count": { input: JobConditions & { atMost?: number }; result: CountResult };
   "jobs.stats": { input: None; result: StatsResult };
   "jobs.get": { input: ById; result: JobDetail };
+  "jobs.explain": { input: ById; result: ExplanationResult };
   "jobs.enqueue": { input: NewJobBody; result: Enqueued };
   "jobs.update": { input: ById & JobChanges; result: { status: "updated" } };
   "jobs.promote": { input: ById; result: { status: "promoted" } };
@@ -336,6 +396,9 @@ export interface Calls {
   "jobs.cancelMany": { input: ManyJobs; result: OperationResult };
   "jobs.removeMany": { input: ManyJobs; result: OperationResult };
   "jobs.purge": { input: { state: FinishedState; olderThan: string | number }; result: OperationResult };
+  "errors.list": { input: { type?: string; limit?: number }; result: { groups: ErrorGroupResult[] } };
+  "history.get": { input: HistoryQuery; result: HistoryResult };
+  "transitions.list": { input: TransitionQuery; result: TransitionResult };
   "operations.list": { input: None; result: { operations: OperationResult[] } };
   "operations.get": { input: ById; result: OperationResult };
   "operations.stop": { input: ById; result: OperationResult };

@@ -65,6 +65,13 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
     ofUser: true,
     about: "Get a job with its payload, attempts and log.",
   },
+  "jobs.explain": {
+    method: "GET",
+    path: "/jobs/:id/explain",
+    role: "viewer",
+    ofUser: true,
+    about: "Explain why a job does not run, or what it does instead. The decisive reason comes first.",
+  },
   "jobs.enqueue": {
     method: "POST",
     path: "/jobs",
@@ -144,6 +151,25 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
     path: "/jobs/purge",
     role: "admin",
     about: "Delete finished jobs older than a given age, in the background.",
+  },
+  "errors.list": {
+    method: "GET",
+    path: "/errors",
+    role: "viewer",
+    about: "List groups of failed attempts with the same error, the latest first.",
+  },
+  "history.get": {
+    method: "GET",
+    path: "/history",
+    role: "viewer",
+    about: "Get counts, wait times and run times of the past: by minute for a day, by hour for 30 days.",
+  },
+  "transitions.list": {
+    method: "GET",
+    path: "/transitions",
+    role: "viewer",
+    about:
+      "List the changes of state of all jobs after a cursor. Without a cursor the list is empty, and its cursor is where to begin.",
   },
   "operations.list": {
     method: "GET",

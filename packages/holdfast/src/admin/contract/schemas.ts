@@ -4,6 +4,7 @@ import type { AttemptError } from "../../job/job.js";
 import { show } from "../../options.js";
 import { TOKEN_ROLES } from "../../access/roles.js";
 import { CALENDAR_UNITS } from "../../schedule/calendar.js";
+import { FINGERPRINT_PATTERN } from "../../job/fingerprint.js";
 import { STATE_NAMES, type FinishedState } from "../../job/state.js";
 import type { Calls, ErrorResult, SummaryResult } from "./api-types.js";
 import type { RouteName } from "./routes.js";
@@ -63,6 +64,7 @@ const conditions = {
   schedule: string(LIMITS.scheduleLength).optional(),
   parent: jobId.optional(),
   priority: priority.optional(),
+  fingerprint: z.string().regex(FINGERPRINT_PATTERN).optional(),
   key: string(LIMITS.keyLength).optional(),
   input: inputCondition.optional(),
   createdAfter: instant.optional(),
@@ -146,7 +148,9 @@ const summary = z
     parent: z.string().nullable(),
     timeoutMs: z.number().nullable(),
     progress: z.object({ fraction: z.number(), note: z.string().nullable(), data: z.unknown() }).nullable(),
-    error: z.object({ message: z.string(), code: z.string().nullable(), at: time }).nullable(),
+    error: z
+      .object({ message: z.string(), code: z.string().nullable(), at: time, fingerprint: z.string().nullable() })
+      .nullable(),
   })
   .meta({ id: "JobSummary" });
 const attemptError: z.ZodType<AttemptError> = z
@@ -247,7 +251,59 @@ const scheduleSummary = scheduled.omit({ slots: true, input: true }).meta({ id: 
 const runs = z.object({ runs: z.array(time) });
 const pausedAll = z.object({ paused: z.boolean() });
 const paused = z.object({ queue: z.string(), paused: z.boolean() });
-const queue = z.object({ queue: z.string(), paused: z.boolean(), priorities: z.array(z.int()) }).meta({ id: "Queue" });
+const queue = z
+  .object({
+    queue: z.string(),
+    paused: z.boolean(),
+    pausedAt: time.nullable(),
+    pausedBy: z.string().nullable(),
+    priorities: z.array(z.int()),
+  })
+  .meta({ id: "Queue" });
+const reason = z
+  .object({
+    kind: z.string(),
+    text: z.string(),
+    change: z.string().nullable(),
+    until: time.nullable(),
+    jobs: z.int().exactOptional(),
+    workers: z.array(z.string()).exactOptional(),
+    job: z.string().exactOptional(),
+    queue: z.string().nullable().exactOptional(),
+  })
+  .meta({ id: "Reason" });
+const errorGroup = z
+  .object({
+    fingerprint: z.string(),
+    type: z.string().nullable(),
+    name: z.string().nullable(),
+    code: z.string().nullable(),
+    message: z.string(),
+    frame: z.string().nullable(),
+    count: z.int(),
+    firstAt: time,
+    lastAt: time,
+    job: z.string(),
+    example: z.string(),
+  })
+  .meta({ id: "ErrorGroup" });
+const percentiles = z.object({ p50: z.number(), p95: z.number(), p99: z.number() }).nullable();
+const historyPoint = z
+  .object({
+    at: time,
+    enqueued: z.int(),
+    completed: z.int(),
+    failed: z.int(),
+    dead: z.int(),
+    cancelled: z.int(),
+    wait: percentiles,
+    run: percentiles,
+    waiting: z.int().nullable(),
+    leased: z.int().nullable(),
+    oldestDueMs: z.number().nullable(),
+  })
+  .meta({ id: "HistoryPoint" });
+const resolution = z.enum(["minute", "hour"]);
 const worker = z
   .object({
     id: z.string(),
@@ -305,6 +361,10 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
   },
   "jobs.stats": { input: none, result: stats },
   "jobs.get": { input: z.strictObject(byId), result: detail },
+  "jobs.explain": {
+    input: z.strictObject(byId),
+    result: z.object({ text: z.string(), reasons: z.array(reason) }),
+  },
   "jobs.enqueue": {
     input: z.strictObject({
       type: string(LIMITS.typeLength),
@@ -344,6 +404,42 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
   "jobs.cancelMany": { input: many, result: operation },
   "jobs.removeMany": { input: many, result: operation },
   "jobs.purge": { input: z.strictObject({ state: finished, olderThan: duration }), result: operation },
+  "errors.list": {
+    input: z.strictObject({
+      type: string(LIMITS.typeLength).optional(),
+      limit: count(1, LIMITS.errorGroups).optional(),
+    }),
+    result: z.object({ groups: z.array(errorGroup) }),
+  },
+  "history.get": {
+    input: z.strictObject({
+      from: instant.optional(),
+      to: instant.optional(),
+      by: z.enum(["queue", "type"]).optional(),
+      queue: string(LIMITS.queueLength).optional(),
+      type: string(LIMITS.typeLength).optional(),
+      resolution: resolution.optional(),
+    }),
+    result: z.object({
+      resolution,
+      from: time,
+      to: time,
+      series: z.array(z.object({ name: z.string().nullable(), points: z.array(historyPoint) })),
+    }),
+  },
+  "transitions.list": {
+    input: z.strictObject({
+      cursor: string(4_000).optional(),
+      type: z.array(string(LIMITS.typeLength)).min(1).max(MAX_NAMES).optional(),
+      queue: z.array(string(LIMITS.queueLength)).min(1).max(MAX_NAMES).optional(),
+      state: z.array(state).min(1).max(STATE_NAMES.length).optional(),
+      limit: count(1, 1_000).optional(),
+    }),
+    result: z.object({
+      transitions: z.array(z.object({ id: z.string(), type: z.string(), queue: z.string(), to: state, at: time })),
+      cursor: z.string(),
+    }),
+  },
   "operations.list": { input: none, result: z.object({ operations: z.array(operation) }) },
   "operations.get": { input: z.strictObject(byId), result: operation },
   "operations.stop": { input: z.strictObject(byId), result: operation },

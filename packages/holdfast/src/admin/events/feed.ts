@@ -1,8 +1,5 @@
 import type { Holdfast } from "../../engine/client/holdfast.js";
 import type { EventName } from "../../engine/events/events.js";
-import type { ListOptions } from "../../engine/client/filter.js";
-import type { Job } from "../../job/job.js";
-import { isWaiting } from "../../job/state.js";
 import { messageOf } from "../../job/thrown.js";
 import { ApiError } from "../http/api-error.js";
 import type { Redactor } from "../../redact.js";
@@ -36,14 +33,9 @@ const FORWARDED_EVENTS: readonly EventName[] = [
   "skipped",
 ];
 const TICK_MS = 1_000;
-// Changes by other processes are found by polling the newest jobs once per tick. If those are all backlog, that shows nothing, so the
-// newest running and finished jobs are polled too.
+// Jobs that changed in any process are read and sent together, this many at most.
+const MAX_JOBS_PER_TICK = 500;
 const POLLED_JOBS = 100;
-const POLLS: readonly ListOptions[] = [
-  {},
-  { state: "running" },
-  { state: ["completed", "failed", "dead", "cancelled"] },
-];
 const MAX_CLIENTS = 200;
 const MAX_PER_TICK = 500;
 // Events within this time are sent together, so that each client costs only a few writes per second.
@@ -53,8 +45,8 @@ const STREAM_MS = 300_000;
 const ENCODER = new TextEncoder();
 
 /**
- * Job events as server-sent events. All clients share one feed: the store is polled once for all of them, and each event is
- * serialized once. The feed stops while no client reads.
+ * Job events as server-sent events. All clients share one feed: it follows the jobs of all processes once for all of them, and each
+ * event is serialized once. The feed stops while no client reads.
  */
 export class Feed {
   readonly #hf: Holdfast;
@@ -73,8 +65,11 @@ export class Feed {
   #deliveredAt = Number.NEGATIVE_INFINITY;
   /** Whether a client has read anything since the last tick. */
   #wasRead = false;
-  /** The polled jobs at the last tick, id to version; null before the first. */
-  #seen: ReadonlyMap<string, string> | null = null;
+  /** Jobs that changed since the last tick. */
+  #changed = new Set<string>();
+  #followed: AbortController | null = null;
+  /** The progress of running jobs at the last tick, as JSON. */
+  #progress: ReadonlyMap<string, string> = new Map();
   #sent = 0;
   #ticking = false;
 
@@ -119,7 +114,23 @@ export class Feed {
     this.#off = FORWARDED_EVENTS.map((name) => this.#hf.on(name, (event) => this.#sendLimited(name, event)));
     this.#timer = setInterval(() => void this.#tick(), TICK_MS);
     this.#timer.unref();
+    void this.#follow();
     void this.#tick();
+  }
+
+  /** Collects the jobs that any process changes. If it fails, the next tick starts it again. */
+  async #follow(): Promise<void> {
+    const ended = new AbortController();
+    this.#followed = ended;
+    try {
+      for await (const { id } of this.#hf.follow({ signal: ended.signal })) {
+        if (this.#changed.size < MAX_JOBS_PER_TICK) this.#changed.add(id);
+      }
+    } catch (error) {
+      this.#send("outage", { message: messageOf(error) });
+    } finally {
+      if (this.#followed === ended) this.#followed = null;
+    }
   }
 
   #stop(): void {
@@ -128,7 +139,10 @@ export class Feed {
     if (this.#timer !== null) clearInterval(this.#timer);
     if (this.#batchTimer !== null) clearTimeout(this.#batchTimer);
     this.#timer = this.#batchTimer = null;
-    this.#seen = null;
+    this.#followed?.abort();
+    this.#followed = null;
+    this.#changed.clear();
+    this.#progress = new Map();
     this.#pending = "";
     this.#deliveredAt = Number.NEGATIVE_INFINITY;
     this.#buffer.interrupt();
@@ -144,7 +158,9 @@ export class Feed {
     this.#ticking = true;
     try {
       this.#send("stats", statsResult(await this.#hf.stats(), await this.#hf.isPaused()));
-      await this.#pollJobs();
+      await this.#sendChanged();
+      await this.#sendProgress();
+      if (this.#followed === null && this.#timer !== null) void this.#follow();
     } catch (error) {
       this.#send("outage", { message: messageOf(error) });
     } finally {
@@ -152,23 +168,23 @@ export class Feed {
     }
   }
 
-  async #pollJobs(): Promise<void> {
-    const seen = new Map<string, string>();
-    const found: Job[] = [];
-    // In sequence, so that the feed uses only one connection to the store.
-    for (const poll of POLLS) {
-      const { jobs } = await this.#hf.list({ ...poll, limit: POLLED_JOBS, payloads: false });
-      found.push(...jobs.toReversed());
+  async #sendChanged(): Promise<void> {
+    if (this.#changed.size === 0) return;
+    const id = [...this.#changed];
+    this.#changed.clear();
+    const { jobs } = await this.#hf.list({ id, limit: id.length, payloads: false, order: "oldest" });
+    for (const job of jobs) this.#sendLimited("job", jobSummary(job, this.#redact));
+  }
+
+  /** Progress is not a change of state: that of the newest running jobs is polled. */
+  async #sendProgress(): Promise<void> {
+    const { jobs } = await this.#hf.list({ state: "running", limit: POLLED_JOBS, payloads: false });
+    const seen = new Map(jobs.map((job) => [job.id, JSON.stringify(job.progress)]));
+    for (const job of jobs.toReversed()) {
+      const before = this.#progress.get(job.id);
+      if (before !== undefined && before !== seen.get(job.id)) this.#sendLimited("job", jobSummary(job, this.#redact));
     }
-    for (const job of found) {
-      if (seen.has(job.id)) continue;
-      const version = versionOf(job);
-      seen.set(job.id, version);
-      if (this.#seen !== null && this.#seen.get(job.id) !== version) {
-        this.#sendLimited("job", jobSummary(job, this.#redact));
-      }
-    }
-    this.#seen = seen;
+    this.#progress = seen;
   }
 
   /** On a busy store, further events of this tick are dropped. The counts of the next tick are still correct. */
@@ -201,12 +217,6 @@ export class Feed {
 
 function tooManyStreams(message: string): ApiError {
   return new ApiError(429, "TOO_MANY_STREAMS", message, { headers: { "retry-after": "5" } });
-}
-
-/** Changes if an event for the job should be sent. The due time of a leased job is the end of its lease and changes often. */
-function versionOf({ state, attempt, queue, priority, dueAt, progress }: Job): string {
-  const due = isWaiting(state) ? dueAt : null;
-  return JSON.stringify([state, attempt, queue, priority, due, progress]);
 }
 
 /** Without outputs, which clients read with `jobs.get`, and with the data of a `progress` event redacted. */

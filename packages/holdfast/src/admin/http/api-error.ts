@@ -1,5 +1,6 @@
 import {
   ClosedError,
+  CursorExpiredError,
   DiskFullError,
   DuplicateJobError,
   HoldfastError,
@@ -59,6 +60,7 @@ const STATUSES: readonly [kind: new (...args: never[]) => HoldfastError, status:
   [DuplicateJobError, 409],
   [ScheduleExistsError, 409],
   [TooManyTokensError, 409],
+  [CursorExpiredError, 410],
   [PayloadTooLargeError, 413],
   [StoreUnavailableError, 503],
   [StoreUnreadableError, 503],

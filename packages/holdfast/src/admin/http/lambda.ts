@@ -20,7 +20,7 @@ export interface LambdaResult {
  * ```
  *
  * Lambda sends a response only when it is complete. So the event stream ends after the first counts; `EventSource` in browsers
- * reconnects by itself.
+ * reconnects automatically.
  */
 export function lambdaHandler(api: Pick<Admin, "fetch">): (event: object, context?: object) => Promise<LambdaResult> {
   const app = new Hono<{ Bindings: LambdaEnv }>();

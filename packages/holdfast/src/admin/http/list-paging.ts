@@ -27,14 +27,14 @@ export async function filledPage(
   engine: EngineContext,
   filter: ReadFilter,
   page: PageRequest,
-  see?: InputView,
+  inputView?: InputView,
 ): Promise<Page> {
   const { limit } = page;
   const until = performance.now() + FILL_MS;
   const filled: Page = { jobs: [], cursor: page.cursor, examined: 0 };
   do {
     const part = { ...page, limit: limit - filled.jobs.length, cursor: filled.cursor, payloads: false };
-    const { jobs, cursor, examined }: ListedJobs = await listJobs(engine, filter, part, see);
+    const { jobs, cursor, examined }: ListedJobs = await listJobs(engine, filter, part, inputView);
     filled.jobs.push(...jobs.map((job) => readJob(job, { hasHistory: false })));
     filled.cursor = cursor;
     filled.examined += examined;

@@ -1,4 +1,5 @@
-import type { StatsResult } from "../../admin/contract/api-types.js";
+import type { ErrorGroupResult, StatsResult } from "../../admin/contract/api-types.js";
+import type { AdminClient } from "../../admin/contract/client.js";
 import { didYouMean, hideSecret } from "../../config/index.js";
 import { isLive } from "../../live-worker.js";
 import { isCut, OTHER } from "../../observe/names.js";
@@ -6,6 +7,7 @@ import type { Finding as StoreFinding, PostgresStore } from "../../stores/postgr
 import { connectionFlags, describeStoreSource, warnIfUrlIgnored, withConfiguredStore } from "../store/open.js";
 import { pendingMigrationsOf, schemaProblemOf, type SchemaProblem } from "../store/schema-check.js";
 import { command, STORE_FLAG, type Command } from "../parse/command.js";
+import { changeOf } from "./jobs/explain.js";
 import { knownTypes } from "../module/known-types.js";
 import { withAdmin } from "../store/admin-connection.js";
 import { countOf, jobs, lengthOf } from "../ui/format.js";
@@ -38,25 +40,28 @@ export const doctorCommand: Command = command({
     const general = !isCurrent
       ? []
       : await withAdmin(context, { url: null, token: undefined }, async (client) => {
-          const [stats, { workers }, { queues, paused: allPaused }] = await Promise.all([
+          const [stats, { workers }, { queues, paused: allPaused }, { groups }, { jobs: oldest }] = await Promise.all([
             client.jobs.stats(),
             client.workers.list(),
             client.queues.list(),
+            client.errors.list({ limit: 1 }),
+            client.jobs.list({ state: ["pending"], order: "oldest", limit: 1 }),
           ]);
           const now = Date.now();
           const live = workers.filter((worker) => isLive(worker, now));
           return [
             checkWorkers(live.length, stats.states.pending + stats.states.failed, on),
             ...checkTypes(stats, knownTypes(workers, now), on),
-            checkAge(stats.oldestDueMs),
+            ...(await checkAge(client, stats.oldestDueMs, oldest[0]?.id, on)),
+            ...checkErrors(groups[0], now, on),
             checkDead(stats.states.dead, on),
             ...(allPaused ? [allPausedFinding(on)] : []),
             ...queues
               .filter(({ paused }) => paused)
-              .map(({ queue }): Finding => ({
+              .map(({ queue, pausedAt, pausedBy }): Finding => ({
                 check: "paused queue",
                 level: "warning",
-                found: `The queue ${queue} is paused.`,
+                found: `The queue ${queue} is paused${pausedBy === null ? "" : ` by ${pausedBy}`}${pausedAt === null ? "" : `, since ${lengthOf(Math.max(0, now - Date.parse(pausedAt)))}`}.`,
                 advice: `To resume it, run: holdfast queues resume ${queue}${on}`,
               })),
           ];
@@ -98,7 +103,7 @@ function checkWorkers(live: number, waiting: number, on: string): Finding {
   return { check: "workers", level, found, advice };
 }
 
-/** Jobs whose type is misspelt wait like any other. This finds them. */
+/** Jobs whose type is misspelled wait like any other. This finds them. */
 function checkTypes({ types }: StatsResult, known: readonly string[] | null, on: string): Finding[] {
   if (known === null) return [];
   const waiting = Object.entries(types)
@@ -122,14 +127,42 @@ function checkTypes({ types }: StatsResult, known: readonly string[] | null, on:
   ];
 }
 
-function checkAge(oldestDueMs: number | null): Finding {
+/** If jobs wait too long, the oldest one is explained. It is not always the one that has been due longest. */
+async function checkAge(
+  client: AdminClient,
+  oldestDueMs: number | null,
+  oldest: string | undefined,
+  on: string,
+): Promise<Finding[]> {
   const isLate = oldestDueMs !== null && oldestDueMs > LATE_MS;
-  return {
+  const age: Finding = {
     check: "oldest due job",
     level: isLate ? "warning" : "ok",
     found: oldestDueMs === null ? "None." : `Waiting for ${lengthOf(oldestDueMs)}.`,
     advice: isLate ? "Raise jobs.concurrency, or start more workers." : null,
   };
+  if (!isLate || oldest === undefined) return [age];
+  const { reasons } = await client.jobs.explain({ id: oldest });
+  const [reason] = reasons;
+  if (reason === undefined || reason.kind === "due-later") return [age];
+  const found = `Job ${oldest} waits. ${reason.text}`;
+  return [age, { check: "why jobs wait", level: "warning", found, advice: changeOf(oldest, reason, on) }];
+}
+
+const RECENT_MS = 3_600_000;
+
+/** The group of errors that occurred last. */
+function checkErrors(group: ErrorGroupResult | undefined, now: number, on: string): Finding[] {
+  if (group === undefined || now - Date.parse(group.lastAt) > RECENT_MS) return [];
+  const what = `${group.type === null ? "" : `${group.type}: `}${group.message}`;
+  return [
+    {
+      check: "errors",
+      level: "warning",
+      found: `${countOf(group.count)} failed ${group.count === 1 ? "attempt" : "attempts"}, the last ${lengthOf(Math.max(0, now - Date.parse(group.lastAt)))} ago: ${what}`,
+      advice: `To list the groups of errors, run: holdfast errors${on}`,
+    },
+  ];
 }
 
 function checkDead(dead: number, on: string): Finding {

@@ -5,6 +5,7 @@ import { configCommand } from "./config.js";
 import { devCommand } from "./dev.js";
 import { doctorCommand } from "./doctor.js";
 import { enqueueCommand } from "./enqueue.js";
+import { errorsCommand } from "./errors.js";
 import { helpCommand } from "./help.js";
 import { importCommand } from "./import.js";
 import { jobsCommand } from "./jobs/index.js";
@@ -28,6 +29,7 @@ export const commands: readonly Command[] = [
   processCommand,
   enqueueCommand,
   jobsCommand,
+  errorsCommand,
   schedulesCommand,
   queuesCommand,
   keysCommand,

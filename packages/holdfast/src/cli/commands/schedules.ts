@@ -379,7 +379,7 @@ const run = command({
     withAdmin(context, flags, async (client) => {
       const enqueued = await client.schedules.run({ name: args.name });
       context.output.result(enqueued, (writer) => writer.line(enqueued.id));
-      if (enqueued.duplicate) context.output.note("a run is already live; this is its job");
+      if (enqueued.duplicate) context.output.note("the schedule has an unfinished job; no new job was enqueued");
     }),
 });
 

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { StatsResult } from "../../admin/contract/api-types.js";
+import type { HistoryResult, StatsResult } from "../../admin/contract/api-types.js";
 import { durationMs } from "../../duration.js";
 import { isFinished, STATE_NAMES } from "../../job/state.js";
 import { command, type Command } from "../parse/command.js";
@@ -7,11 +7,14 @@ import { UsageError } from "../errors.js";
 import type { TextWriter } from "../ui/output.js";
 import { CONNECTION_FLAGS, withAdmin } from "../store/admin-connection.js";
 import { clockOf, countOf, lengthOf, stateOf } from "../ui/format.js";
+import { sparkline } from "../ui/sparkline.js";
 import { paint, type Part } from "../ui/style.js";
 
 export const statsCommand: Command = command({
   name: "stats",
-  summary: "Show the number of jobs by queue and state.",
+  summary: "Show the number of jobs by queue and state, and the last hour.",
+  about:
+    "Each bar of the last hour is a minute. Processes write their counts once a minute, so the newest bar may be low.",
   flags: {
     watch: { kind: "switch", short: "w", description: "Refresh until Ctrl-C." },
     interval: {
@@ -27,23 +30,28 @@ export const statsCommand: Command = command({
     const everyMs = durationMs(flags.interval ?? "2s", "interval");
     return withAdmin(context, flags, async (client) => {
       const { output, signal } = context;
-      const fetchStats = async (): Promise<{ stats: StatsResult; paused: readonly string[] }> => {
-        const [stats, { queues }] = await Promise.all([client.jobs.stats(), client.queues.list()]);
-        return { stats, paused: queues.filter(({ paused }) => paused).map(({ queue }) => queue) };
+      const fetchShown = async (): Promise<Shown> => {
+        const [stats, { queues }, history] = await Promise.all([
+          client.jobs.stats(),
+          client.queues.list(),
+          output.json ? null : client.history.get({}),
+        ]);
+        return { stats, history, paused: queues.filter(({ paused }) => paused).map(({ queue }) => queue) };
       };
       if (!flags.watch) {
-        const { stats, paused } = await fetchStats();
-        return output.result(stats, (writer) => showStats(writer, stats, paused));
+        const shown = await fetchShown();
+        return output.result(shown.stats, (writer) => showStats(writer, shown));
       }
       const stop = AbortSignal.any([signal, output.stdoutClosed]);
       const frames = output.frames();
       try {
         while (!stop.aborted) {
-          const { stats, paused } = await fetchStats();
+          const shown = await fetchShown();
           const at = clockOf(new Date().toISOString());
-          frames.show(stats, (writer, rows) => {
+          frames.show(shown.stats, (writer, rows) => {
             writer.line(paint(at, "bold"));
-            showStats(writer, stats, paused, rows === null ? Infinity : rows - OTHER_LINES - (stats.paused ? 1 : 0));
+            const others = OTHER_LINES + (shown.stats.paused ? 1 : 0) + hourOf(shown.history).length;
+            showStats(writer, shown, rows === null ? Infinity : rows - others);
             if (rows === null) writer.line("");
           });
           await sleep(everyMs, null, { signal: stop }).catch(() => {});
@@ -58,7 +66,14 @@ export const statsCommand: Command = command({
 /** The lines of a frame that are not queues: time, titles, the number of omitted queues, the totals and the fields below. */
 const OTHER_LINES = 7;
 
-function showStats(writer: TextWriter, stats: StatsResult, paused: readonly string[], maxQueues = Infinity): void {
+interface Shown {
+  stats: StatsResult;
+  /** Null with `--json`. */
+  history: HistoryResult | null;
+  paused: readonly string[];
+}
+
+function showStats(writer: TextWriter, { stats, history, paused }: Shown, maxQueues = Infinity): void {
   const queues = busiest(Object.entries(stats.queues), maxQueues);
   const left = Object.keys(stats.queues).length - queues.length;
   writer.table(
@@ -81,7 +96,26 @@ function showStats(writer: TextWriter, stats: StatsResult, paused: readonly stri
       "last minute",
       `${countOf(lastMinute.completed)} completed (${completedPerSecond.toFixed(1)} a second), ${countOf(lastMinute.dead)} dead, ${countOf(lastMinute.cancelled)} cancelled`,
     ],
+    ...hourOf(history),
   ]);
+}
+
+const BARS = 60;
+
+/** What happened in the last hour, a line of bars each; nothing if nothing happened. */
+function hourOf(history: HistoryResult | null): (readonly [name: string, ...value: readonly Part[]])[] {
+  const points = history?.series[0]?.points ?? [];
+  const lines = (["completed", "failed"] as const).flatMap((counter) => {
+    const counts = points.map((point) => point[counter]);
+    const total = counts.reduce((sum, count) => sum + count, 0);
+    if (total === 0) return [];
+    const name = counter === "completed" ? "last hour" : "failed attempts";
+    const bars = paint(sparkline(counts, BARS), counter === "completed" ? "green" : "red");
+    return [[name, bars, `  ${countOf(total)}`] as const];
+  });
+  const waits = points.flatMap(({ wait }) => (wait === null ? [] : [wait.p95]));
+  if (waits.length === 0) return lines;
+  return [...lines, ["longest wait", `${lengthOf(Math.max(...waits))} (95 % of the jobs of a minute waited less)`]];
 }
 
 type Queue = readonly [name: string, counts: StatsResult["states"]];

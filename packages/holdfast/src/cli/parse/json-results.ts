@@ -15,6 +15,8 @@ export const JSON_RESULTS: Readonly<Record<string, string>> = {
   "jobs promote":
     "one id: `{ id, status }`, with the `status` of `jobs.promote`; else the final result of `operations.get`",
   "jobs show": "the result of `jobs.get`",
+  "jobs explain": "the result of `jobs.explain`",
+  "jobs follow": "`{ id, type, queue, to, at, cursor }`, one per line",
   "jobs retry":
     "one id: `{ id, status }`, with the `status` of `jobs.retry`; else the final result of `operations.get`",
   "jobs cancel":
@@ -25,6 +27,7 @@ export const JSON_RESULTS: Readonly<Record<string, string>> = {
   "jobs purge": "the final result of `operations.get`",
   "jobs purge-completed": "the final result of `operations.get`",
   "jobs rerun": "the result of `jobs.rerun`",
+  errors: "the result of `errors.list`",
   "schedules list": "the result of `schedules.list`",
   "schedules show": "the result of `schedules.get`",
   "schedules create": "the result of `schedules.create`",
@@ -46,7 +49,8 @@ export const JSON_RESULTS: Readonly<Record<string, string>> = {
   "tokens list": "the result of `tokens.list`",
   "tokens revoke": "`{ id, status }`, with the `status` of `tokens.revoke`",
   audit: "the result of `audit.list`",
-  doctor: "`{ findings: { check, level, found, advice }[] }`; `level` is ok, warning or problem, `advice` may be null",
+  doctor:
+    "`{ store, findings: { check, level, found, advice }[] }`; `level` is ok, warning or problem, `advice` may be null",
   migrate:
     "`{ migrated, applied }`: whether anything was pending, and what; with `--check` `{ current, pending }`; with `--print` `{ text }`",
   import: "`{ imported, skipped, dropped, dryRun, … }`, as `importLegacy` returns",

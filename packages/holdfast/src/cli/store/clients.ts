@@ -12,7 +12,10 @@ import type { Context } from "../parse/command.js";
 import { logJobs } from "../ui/job-lines.js";
 import { createLogger } from "../ui/logger.js";
 
-/** Calls `use` with a client on the configured store, and closes it afterwards. Without `createsStore`, the store must exist and its schema must be up to date. */
+/**
+ * Calls `use` with a client on the configured store, and closes it afterwards. Without `createsStore`, the store must exist and
+ * its schema must be up to date.
+ */
 export async function withClient<Result>(
   context: Context,
   { jobs, createsStore }: { jobs: readonly JobType[]; createsStore: boolean },

@@ -15,7 +15,7 @@ import { readFilter, type Filter, type ReadFilter } from "./filter.js";
 import { readUpdate, updateJob, updateJobs, type UpdateOptions } from "./job-updates.js";
 import { listJobs, type InputView, type ListedJobs } from "./list-jobs.js";
 
-/** Options of a change of all jobs that match a filter. */
+/** Options of a change to all jobs that match a filter. */
 export interface BulkOptions {
   /** When aborted, the call stops after the current chunk and rejects. Jobs changed by then stay changed. */
   signal?: AbortSignal;
@@ -32,8 +32,6 @@ export type Target = string | readonly string[] | Filter;
 const BULK_KEYS: ReadonlySet<string> = optionKeys<BulkOptions>({ signal: true, onProgress: true });
 // Jobs changed in one store call.
 const CHUNK = 200;
-// Concurrent reads; few enough to leave connections for other calls.
-const CONCURRENT_READS = 3;
 
 interface Change<Result> {
   /** The results that count as a change. */
@@ -46,12 +44,12 @@ interface Change<Result> {
 export class Changes {
   readonly #requireOpen: () => EngineContext;
 
-  readonly #see: InputView | undefined;
+  readonly #inputView: InputView | undefined;
 
-  /** `see`: what a filter by input compares, as in `listJobs`. */
-  constructor(requireOpen: () => EngineContext, see?: InputView) {
+  /** `inputView`: as in `listJobs`. */
+  constructor(requireOpen: () => EngineContext, inputView?: InputView) {
     this.#requireOpen = requireOpen;
-    this.#see = see;
+    this.#inputView = inputView;
   }
 
   cancel(target: Target, scope: Scope, options?: BulkOptions): Promise<CancelResult | CancelResult[] | number> {
@@ -59,7 +57,7 @@ export class Changes {
       const engine = this.#requireOpen();
       const results = await engine.store.cancel(ids, within);
       const changed = ids.filter((_, index) => results[index] === "cancelled");
-      if (engine.events.hasListeners("cancelled")) await publishCancelled(engine, changed, listed);
+      if (changed.length > 0) await publishCancelled(engine, changed, listed);
       return results;
     };
     return this.#change(target, scope, { counted: ["cancelled", "requested"], apply }, options);
@@ -149,7 +147,7 @@ export class Changes {
         this.#requireOpen(),
         filter,
         { limit: CHUNK, cursor, payloads: false },
-        this.#see,
+        this.#inputView,
       );
       if (page.examined > 0) yield page;
       cursor = page.cursor;
@@ -158,30 +156,31 @@ export class Changes {
 }
 
 /**
- * Emits `cancelled` events. Type and queue come from the list, or are read now. The jobs are already cancelled, so an error here
- * must not fail the call: the events are then left out.
+ * Counts cancelled jobs and emits `cancelled` events. Type and queue come from the list, or are read now. The jobs are already
+ * cancelled, so an error here must not fail the call: the events are then left out.
  */
 async function publishCancelled(
-  { store, events, logger }: EngineContext,
+  { store, events, history, logger }: EngineContext,
   ids: readonly string[],
   listed: readonly JobEvent[],
 ): Promise<void> {
   const known = new Map(listed.map((job) => [job.id, job]));
-  for (let from = 0; from < ids.length; from += CONCURRENT_READS) {
-    const some = ids.slice(from, from + CONCURRENT_READS);
-    let jobs: (JobEvent | null)[];
-    try {
-      jobs = await Promise.all(some.map(async (id) => known.get(id) ?? (await store.get(id))));
-    } catch (error) {
-      logger.warn(
-        { jobs: ids.length - from, error },
-        "jobs were cancelled, but their events were not emitted: reading them failed",
-      );
-      return;
-    }
-    for (const job of jobs) {
-      if (job !== null) events.emit("cancelled", { id: job.id, type: job.type, queue: job.queue });
-    }
+  const unknown = ids.filter((id) => !known.has(id));
+  try {
+    const page = { limit: CHUNK, cursor: null, payloads: false };
+    const read = unknown.length === 0 ? [] : (await store.list({ ids: unknown }, page)).jobs;
+    for (const job of read) known.set(job.id, job);
+  } catch (error) {
+    logger.warn(
+      { jobs: unknown.length, error },
+      "jobs were cancelled, but their events were not emitted: reading them failed",
+    );
+  }
+  for (const id of ids) {
+    const job = known.get(id);
+    if (job === undefined) continue;
+    history.cancelled(job);
+    if (events.hasListeners("cancelled")) events.emit("cancelled", { id, type: job.type, queue: job.queue });
   }
 }
 

@@ -33,7 +33,7 @@ export interface HoldfastOptions {
   telemetry?: Telemetry;
   /** Receives failed attempts; `sentry()` of `holdfast/sentry`. */
   reporter?: ErrorReporter;
-  /** Paths that are redacted from inputs in reports and traces: `"input.password"`, `"**.token"`. */
+  /** Paths that are redacted in reports, traces and the admin API: `"input.password"`, `"**.token"`. */
   redact?: readonly string[];
   /** Time source; `fakeClock()` of `holdfast/testing` in tests. Its functions must not throw. */
   clock?: Clock;

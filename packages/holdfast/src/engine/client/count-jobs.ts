@@ -17,22 +17,26 @@ export interface JobCount {
 }
 
 const COUNT_KEYS: ReadonlySet<string> = optionKeys<CountOptions>({ atMost: true });
-const AT_MOST = 10_000;
-const COUNTED_MS = 30;
-const METERED_PAGE = 200;
+const DEFAULT_AT_MOST = 10_000;
+const MAX_COUNT_MS = 30;
+// The only page that is read on a store without `skip`.
+const READ_PAGE = 200;
 
-/** Counts without reading the jobs, where the store can, and for a limited time. `see`: as in `listJobs`. */
+/**
+ * Counts without reading the jobs, where the store can, and for a limited time. A store without `skip` has to read them, so only
+ * the first 200 are counted. `inputView`: as in `listJobs`.
+ */
 export async function countJobs(
   engine: EngineContext,
   filter: ReadFilter,
   options: CountOptions,
-  see?: InputView,
+  inputView?: InputView,
 ): Promise<JobCount> {
   refuseUnknown(options, COUNT_KEYS, "count");
-  const atMost = readCount(options.atMost ?? AT_MOST, "atMost", 1, Number.MAX_SAFE_INTEGER);
+  const atMost = readCount(options.atMost ?? DEFAULT_AT_MOST, "atMost", 1, Number.MAX_SAFE_INTEGER);
   const stored = await withHolder(engine, filter);
   if (stored === null) return { count: 0, exact: true };
-  if (filter.input !== null) return countBySearch(engine, filter, atMost, see);
+  if (filter.input !== null) return countBySearch(engine, filter, atMost, inputView);
   if (isCounted(stored)) {
     const count = sum(await engine.store.stats(), stored);
     const exact = count <= atMost && engine.store.capabilities.exactCounts;
@@ -41,7 +45,7 @@ export async function countJobs(
   return countBySkipping(engine, stored, atMost);
 }
 
-/** Whether the store's counters are enough. */
+/** Whether the store's counters are enough for this filter. */
 function isCounted(filter: JobFilter): boolean {
   const { states: _states, types: _types, queues: _queues, ...others } = filter;
   return Object.values(others).every((value) => value === undefined);
@@ -65,12 +69,12 @@ async function countBySkipping({ store, clock }: EngineContext, filter: JobFilte
     const limit = atMost + 1 - count;
     const page =
       store.skip === undefined
-        ? await listedPage(filter, Math.min(limit, METERED_PAGE), cursor)
+        ? await listedPage(filter, Math.min(limit, READ_PAGE), cursor)
         : await store.skip(filter, { limit, cursor });
     count += page.passed;
     cursor = page.cursor;
     if (count > atMost) return { count: atMost, exact: false };
-  } while (cursor !== null && clock.monotonic() - startedAt < COUNTED_MS && store.skip !== undefined);
+  } while (cursor !== null && clock.monotonic() - startedAt < MAX_COUNT_MS && store.skip !== undefined);
   return { count, exact: cursor === null };
 
   async function listedPage(
@@ -87,9 +91,9 @@ async function countBySearch(
   engine: EngineContext,
   filter: ReadFilter,
   atMost: number,
-  see?: InputView,
+  inputView?: InputView,
 ): Promise<JobCount> {
   const page = { limit: Math.min(atMost, 1_000), cursor: null, payloads: false };
-  const { jobs, cursor } = await listJobs(engine, filter, page, see);
+  const { jobs, cursor } = await listJobs(engine, filter, page, inputView);
   return { count: jobs.length, exact: cursor === null };
 }

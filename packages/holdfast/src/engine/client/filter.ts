@@ -6,11 +6,12 @@ import { optionKeys, readCount, readName, readPriority, readQueue, refuseUnknown
 import { readId } from "../../job/uuid.js";
 import type { CalendarScope } from "../../job/enqueue-types.js";
 import { readKey } from "../enqueue/unique.js";
+import { FINGERPRINT_PATTERN } from "../../job/fingerprint.js";
 import { inputMatcher, type InputMatcher } from "./input-condition.js";
 import { isState, STATE_NAMES, type State } from "../../job/state.js";
 import type { JobFilter, PageRequest } from "../../store.js";
 
-/** Which jobs: all given conditions must match; an array matches any of its values. */
+/** Selects jobs. All given conditions must match; an array matches any of its values. */
 export interface Filter {
   /** Only these jobs, at most 1000. */
   id?: string | readonly string[];
@@ -24,11 +25,13 @@ export interface Filter {
   /** Jobs that the handler of this job enqueued. */
   parent?: string;
   priority?: number;
-  /** The job that holds this unique key now. With `user`, the key is that user's. For a key per day or week: with its scope. */
+  /** Jobs whose current error is in this group of `hf.errorGroups()`. */
+  fingerprint?: string;
+  /** The job that holds this unique key now. With `user`, the key is that user's. For a calendar key, pass its scope too. */
   key?: string | { key: string; scope: CalendarScope };
   /**
    * Jobs whose input matches: a string anywhere in it, or the value at a path (`{ path: "order.id", equals: "o-17" }`). No index
-   * serves this: each call examines a limited number of jobs, and `cursor` continues.
+   * is used: each call examines a limited number of jobs, and `cursor` continues.
    */
   input?: InputCondition;
   createdAfter?: Date | number | string;
@@ -41,7 +44,7 @@ export interface InputCondition {
   path?: string;
   /** The value there, compared as JSON. */
   equals?: unknown;
-  /** A part of a string there, or in any string or key below it. Upper and lower case are the same. */
+  /** A part of the value there, or of any key or value below it. Case is ignored. */
   text?: string;
 }
 
@@ -66,6 +69,7 @@ const FILTER_KEYS: ReadonlySet<string> = optionKeys<Filter>({
   schedule: true,
   parent: true,
   priority: true,
+  fingerprint: true,
   key: true,
   input: true,
   createdAfter: true,
@@ -76,7 +80,7 @@ const LIST_KEYS: ReadonlySet<string> = new Set([
   ...optionKeys<Omit<ListOptions, keyof Filter>>({ limit: true, cursor: true, payloads: true, order: true }),
 ]);
 
-/** A filter, checked. `key` and `input` are not conditions of the store: the client resolves them. */
+/** A validated filter. The store does not know the conditions `key` and `input`: the client resolves them. */
 export interface ReadFilter {
   stored: JobFilter;
   key: string | null;
@@ -137,6 +141,7 @@ function readConditions(filter: Filter, now: number): ReadFilter {
   if (filter.schedule !== undefined) read.schedule = readName(filter.schedule, "schedule", LIMITS.scheduleLength);
   if (filter.parent !== undefined) read.parent = readId(filter.parent, "parent");
   if (filter.priority !== undefined) read.priority = readPriority(filter.priority);
+  if (filter.fingerprint !== undefined) read.fingerprint = readFingerprint(filter.fingerprint);
   if (filter.createdAfter !== undefined) read.createdAfter = instantMs(filter.createdAfter, "createdAfter");
   if (filter.createdBefore !== undefined) read.createdBefore = instantMs(filter.createdBefore, "createdBefore");
   return {
@@ -150,7 +155,12 @@ function toArray<Item>(value: Item | readonly Item[]): readonly Item[] {
   return Array.isArray(value) ? (value as readonly Item[]) : [value as Item];
 }
 
-function readState(value: unknown): State {
+function readFingerprint(value: unknown): string {
+  if (typeof value === "string" && FINGERPRINT_PATTERN.test(value)) return value;
+  throw new InvalidOptionError("fingerprint", `${show(value)} is not a fingerprint of hf.errorGroups()`);
+}
+
+export function readState(value: unknown): State {
   if (!isState(value)) throw new InvalidOptionError("state", `${show(value)} is none of ${STATE_NAMES.join(", ")}`);
   return value;
 }

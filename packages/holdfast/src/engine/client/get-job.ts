@@ -8,7 +8,7 @@ import type { EngineContext } from "../context.js";
 import { readKey } from "../enqueue/unique.js";
 import { readJob } from "./job-view.js";
 
-/** A job by the unique key that it holds now. For a key per day or week: with its scope. */
+/** A job by the unique key that it holds now. For a calendar key, pass its scope too. */
 export interface KeyTarget {
   key: string;
   /** The user whose key it is, if the job has one. */
@@ -18,7 +18,7 @@ export interface KeyTarget {
 
 const KEY_KEYS: ReadonlySet<string> = optionKeys<KeyTarget>({ key: true, user: true, scope: true });
 
-/** The key as it is stored. */
+/** The stored form of the key. */
 export function keyOf(target: KeyTarget, now: number): string {
   refuseUnknown(target, KEY_KEYS, "a key");
   const { key, user, scope } = target;
@@ -31,17 +31,15 @@ export async function getJob(
   target: string | KeyTarget,
   scope: Scope,
 ): Promise<Job | null> {
-  const stored = await store.get(typeof target === "string" ? readId(target) : await holderOf(target), scope);
+  const id = typeof target === "string" ? readId(target) : await holderOf(target);
+  const stored = id === null ? null : await store.get(id, scope);
   return stored === null ? null : readJob(stored, { hasHistory: true });
 
-  async function holderOf(given: KeyTarget): Promise<string> {
+  async function holderOf(given: KeyTarget): Promise<string | null> {
     if (typeof given !== "object" || given === null)
       throw new InvalidOptionError("id", `${show(given)} is neither a job id nor { key }`);
     const user = scope.user ?? given.user;
     const holder = await store.keyHolder(keyOf({ ...given, ...(user !== undefined && { user }) }, clock.now()));
-    return holder?.job ?? NO_JOB;
+    return holder?.job ?? null;
   }
 }
-
-/** The id of no job. */
-const NO_JOB = "00000000-0000-0000-0000-000000000000";

@@ -4,13 +4,14 @@ import { ClosedError } from "../../errors.js";
 import { readId } from "../../job/uuid.js";
 import type { JobId, JobOutput } from "../../job/job-id.js";
 import type { InputAnd, Job, JobType } from "../../job/job.js";
-import { readName, readQueue } from "../../options.js";
-import type { CancelResult, FreeKeyResult, QueueRecord, RemoveResult, RetryResult, Scope } from "../../store.js";
+import { readName } from "../../options.js";
+import type { CancelResult, FreeKeyResult, RemoveResult, RetryResult, Scope } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import { readKey } from "../enqueue/unique.js";
 import { EnqueueCalls } from "../enqueue/enqueue-calls.js";
 import type { Enqueuer } from "../enqueue/enqueuer.js";
 import type { EventName, Listener } from "../events/events.js";
+import { follow, type Followed, type FollowOptions } from "../events/follow.js";
 import { warnOfUnknownQueues, warnOfUnknownTypes } from "../events/unknown-names.js";
 import type { Maintenance, MaintenanceResult, PurgeOptions } from "../maintenance.js";
 import type { ScheduleOptions } from "../scheduler/schedule-definition.js";
@@ -20,19 +21,23 @@ import { drain, runNext, type DrainOptions } from "../worker/drain.js";
 import type { Lease } from "../worker/claimed-lease.js";
 import { readWorkOptions, type WorkOptions } from "../worker/work-options.js";
 import { JobWorker, type Worker } from "../worker/worker.js";
+import { explainJob, type Explanation } from "../explain/explain-job.js";
+import { readHistory, type History, type HistoryOptions } from "../history/read-history.js";
 import { newAuditLog, type AuditLog } from "./audit.js";
 import { Changes, type BulkOptions, type Target } from "./changes.js";
 import { claimLeases, type ClaimOptions } from "./claim-leases.js";
 import { closeOnSignals } from "./close-on-signals.js";
 import { countJobs, type CountOptions, type JobCount } from "./count-jobs.js";
+import { listErrorGroups, type ErrorGroup, type ErrorGroupOptions } from "./error-groups.js";
 import { readListFilter, readListOptions, type Filter, type ListOptions } from "./filter.js";
 import { getJob, keyOf, type KeyTarget } from "./get-job.js";
 import type { UpdateOptions } from "./job-updates.js";
 import { listJobs } from "./list-jobs.js";
 import { readJob, readWorker, type WorkerStatus } from "./job-view.js";
 import { jobForRerun, type RerunOptions } from "./rerun.js";
+import { listQueues, pauseQueues, resumeQueues, type QueueStatus } from "./queues.js";
 import { readResultCall, Results, type ResultOptions } from "./results.js";
-import { readStats, withFinished, type Stats } from "./stats.js";
+import { readStats, type Stats } from "./stats.js";
 import { newTokens, type Tokens } from "./tokens.js";
 import { newUserJobs, type UserJobs } from "./user-jobs.js";
 
@@ -156,7 +161,7 @@ export class Holdfast {
   }
 
   /**
-   * Jobs that match, newest first, one page at a time. If few of very many jobs match, a page can be short or even empty
+   * Jobs that match, newest first by default, one page at a time. If few of very many jobs match, a page can be short or even empty
    * although more follow: only `cursor: null` is the end. `examined` is how many jobs were read to find them.
    */
   async list(options: ListOptions = {}): Promise<JobList> {
@@ -217,7 +222,7 @@ export class Holdfast {
   }
 
   /**
-   * Changes jobs that wait, by id or filter. By id it throws `JobNotWaitingError` if the job does not wait any more; by filter it
+   * Changes waiting jobs, by id or filter. By id it throws `JobNotWaitingError` if the job is no longer waiting; by filter it
    * returns how many jobs changed.
    *
    * ```ts
@@ -247,8 +252,8 @@ export class Holdfast {
   }
 
   /**
-   * Enqueues a new job with the type, input, queue, priority, user and tags of an old one, whatever its state. A new `input` is
-   * validated if the type is known here.
+   * Enqueues a copy of a job, whatever its state: a new job that is due now, with the type, input, queue, priority, user, tags,
+   * attempts, timeout, retention and schedule of the old one. A new `input` is validated if the type is known here.
    */
   rerun<Output = unknown>(id: JobId<Output>, options?: RerunOptions): Promise<EnqueueResult<Output>>;
   async rerun(id: string, options: RerunOptions = {}): Promise<EnqueueResult> {
@@ -265,30 +270,19 @@ export class Holdfast {
    * all queues, until `resume()` without one.
    */
   async pause(...queues: [queue?: string]): Promise<void> {
-    const { store, events } = this.#requireOpen();
-    const queue = readPaused(queues);
-    await store.pause(queue);
-    events.emit("paused", { queue });
+    await pauseQueues(this.#requireOpen(), queues, null);
   }
   /** Undoes `pause` of the same queue. A queue that was paused itself stays paused when all queues are resumed. */
   async resume(...queues: [queue?: string]): Promise<void> {
-    const { store, events } = this.#requireOpen();
-    const queue = readPaused(queues);
-    await store.resume(queue);
-    events.emit("resumed", { queue });
+    await resumeQueues(this.#requireOpen(), queues);
   }
   /** Whether all queues are paused, by `pause()` without a queue. */
   async isPaused(): Promise<boolean> {
     return (await this.#requireOpen().store.queues()).some(({ queue }) => queue === ALL_QUEUES);
   }
   /** All queues that have jobs (including finished ones) or are paused. */
-  async queues(): Promise<QueueRecord[]> {
-    const { store } = this.#requireOpen();
-    const [waiting, { counts }] = await Promise.all([store.queues(), store.stats()]);
-    return withFinished(
-      waiting.filter(({ queue }) => queue !== ALL_QUEUES),
-      counts,
-    );
+  async queues(): Promise<QueueStatus[]> {
+    return listQueues(this.#requireOpen());
   }
   /** Workers of every process with a heartbeat in the last hour. */
   async workers(): Promise<WorkerStatus[]> {
@@ -320,6 +314,7 @@ export class Holdfast {
       typeof target === "string" ? target : { ...target, user: name };
     return newUserJobs(name, this, {
       get: (target) => this.#get(target, { user: name }),
+      explain: (id) => explainJob(this.#requireOpen(), id, { user: name }),
       cancel: async (target) => (await this.#changes.cancel(scoped(target), { user: name })) as CancelResult | number,
       retry: async (target) => (await this.#changes.retry(scoped(target), { user: name })) as RetryResult | number,
       result: async ({ id, type, options }) => {
@@ -327,6 +322,38 @@ export class Holdfast {
         return this.#results.wait(readId(id), { user: name }, options, type);
       },
     });
+  }
+
+  /**
+   * Why a job does not run, or what it does instead: the decisive reason first, each with what would change it.
+   *
+   * ```ts
+   * const { text } = await hf.explain(id); // Queue "mail" is paused by ada, 3m 20s ago.
+   * ```
+   */
+  async explain(id: string): Promise<Explanation> {
+    return explainJob(this.#requireOpen(), id, {});
+  }
+
+  /**
+   * Changes of state of all jobs, in every process, from now on or after a cursor.
+   *
+   * ```ts
+   * for await (const { id, to } of hf.follow({ queues: ["mail"], states: ["dead"] })) console.log(id, to);
+   * ```
+   */
+  follow(options: FollowOptions = {}): Followed {
+    return follow(this.#requireNotClosing(), options);
+  }
+
+  /** Failed attempts in groups of the same error, the latest first. A filter's `fingerprint` finds the jobs of a group. */
+  async errorGroups(options: ErrorGroupOptions = {}): Promise<ErrorGroup[]> {
+    return listErrorGroups(this.#requireOpen(), options);
+  }
+
+  /** How many jobs were enqueued, completed, failed and cancelled, and their wait and run times: by minute for a day, by hour for 30 days. */
+  async history(options: HistoryOptions = {}): Promise<History> {
+    return readHistory(this.#requireOpen(), options);
   }
 
   /** Calls `listener` on every event of this name. Returns an unsubscribe function. */
@@ -404,9 +431,11 @@ export class Holdfast {
     await Promise.allSettled(this.#scheduleWrites);
     this.#closed = true;
     this.#results.close();
+    this.#engine.transitions.close();
     await this.#maintenance.stop();
     await this.#enqueuer.idle();
     await this.#engine.settler.idle();
+    await Promise.all([this.#engine.history.stop(), this.#engine.errorGroups.flush()]);
     this.#detachTelemetry();
     await this.#engine.reports?.flush();
     await this.#engine.store.close();
@@ -425,9 +454,4 @@ export function newHoldfast(parts: ClientParts): Holdfast {
 /** The engine of a client, for the admin API. Throws `ClosedError` if the client is closed. */
 export function engineOf(hf: Holdfast): EngineContext {
   return contextOf(hf);
-}
-
-/** Only a call without an argument means all queues: an undefined queue is a mistake. */
-function readPaused(queues: readonly unknown[]): string {
-  return queues.length === 0 ? ALL_QUEUES : readQueue(queues[0], "queue", "; all queues: call it without an argument");
 }

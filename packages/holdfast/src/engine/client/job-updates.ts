@@ -7,7 +7,7 @@ import { optionKeys, readPriority, readQueue, readTags, refuseUnknown } from "..
 import type { JobUpdate, StoredJob, UpdateResult } from "../../store.js";
 import type { EngineContext } from "../context.js";
 
-/** What `hf.update` can change of a waiting job. What is left out stays as it is. */
+/** Changes to a waiting job. Absent fields stay as they are. */
 export interface UpdateOptions {
   /** Run no earlier than this long from now. */
   delay?: Duration;
@@ -45,7 +45,7 @@ export interface ReadUpdate {
 
 export function readUpdate(options: UpdateOptions, now: number): ReadUpdate {
   refuseUnknown(options, UPDATE_KEYS, "update");
-  // A value that is undefined by mistake must not look as if it had been changed.
+  // Refuse a value that is undefined by mistake: ignoring it would look like a successful change.
   for (const [field, value] of Object.entries(options)) {
     if (value === undefined) throw new InvalidOptionError(field, "is undefined; give it a value, or leave it out");
   }
@@ -77,7 +77,7 @@ function readExpiry(given: Date | number | string, now: number): number {
   throw new InvalidOptionError("expiresAt", `${new Date(expiresAt).toISOString()} is in the past`);
 }
 
-/** Updates one job. Throws if it does not exist, does not wait, or if the change contradicts the job. */
+/** Updates one job. Throws if it does not exist, is not waiting, or cannot be changed like this. */
 export async function updateJob(
   engine: EngineContext,
   id: string,
@@ -96,7 +96,7 @@ export async function updateJob(
   events.emit("updated", { id });
 }
 
-/** Updates jobs that a filter found. Jobs that the change contradicts are left as they are. Returns the result of each. */
+/** Updates jobs that a filter found. Skips those that cannot be changed like this, and returns the results of the others. */
 export async function updateJobs(
   engine: EngineContext,
   jobs: readonly StoredJob[],
@@ -124,7 +124,7 @@ async function encoded(
   return input === null ? null : { input: await encodeInput(types.get(type) ?? namedType(type), input.value) };
 }
 
-/** Why this job cannot be changed like this. */
+/** Why this job cannot be changed like this; null if it can. */
 function contradiction({ change }: ReadUpdate, job: StoredJob, now: number): InvalidOptionError | null {
   const { maxAttempts, due } = change;
   if (maxAttempts !== undefined && maxAttempts <= job.attempt) {

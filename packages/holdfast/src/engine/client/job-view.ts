@@ -84,7 +84,7 @@ function readAttempt(stored: AttemptRecord): JobAttempt {
   };
 }
 
-/** The attempt that ended the job is not in the stored history, unless it failed: the record of the job has it. */
+/** The attempt that completed or cancelled the job, from the job's own record: the stored history does not have it. */
 function lastAttempt(stored: StoredJob): JobAttempt[] {
   const { state, attempt, fence, worker, startedAt, finishedAt } = stored;
   if ((state !== "completed" && state !== "cancelled") || startedAt === null || finishedAt === null) return [];
@@ -116,6 +116,6 @@ export interface WorkerStatus extends Omit<StoredWorker, "startedAt" | "seenAt">
   seenAt: Date;
 }
 
-export function readWorker(seen: StoredWorker): WorkerStatus {
-  return { ...seen, startedAt: dateOf(seen.startedAt), seenAt: dateOf(seen.seenAt) };
+export function readWorker(stored: StoredWorker): WorkerStatus {
+  return { ...stored, startedAt: dateOf(stored.startedAt), seenAt: dateOf(stored.seenAt) };
 }

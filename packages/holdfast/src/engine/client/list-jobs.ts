@@ -29,14 +29,14 @@ const METERED_PAGE = 100;
 const NOTHING: ListedJobs = { jobs: [], cursor: null, examined: 0 };
 
 /**
- * Lists jobs. Cursors are encrypted and belong to the conditions and the order of their list. `see` changes an input before it is
- * compared: a caller who sees redacted inputs must not find out by a search what was redacted.
+ * Lists jobs. Cursors are encrypted and belong to the conditions and the order of their list. `inputView` changes an input before
+ * it is compared: a caller who sees redacted inputs must not be able to search for the redacted values.
  */
 export async function listJobs(
   engine: EngineContext,
   filter: ReadFilter,
   page: PageRequest,
-  see: InputView = (input) => input,
+  inputView: InputView = (input) => input,
 ): Promise<ListedJobs> {
   const { store, cursors } = engine;
   const label = labelOf(filter, page);
@@ -47,7 +47,7 @@ export async function listJobs(
   const { jobs, cursor, examined } =
     input === null
       ? withCount(await store.list(stored, { ...page, cursor: from }))
-      : await search(engine, stored, { ...page, cursor: from }, (value) => input.matches(see(value)));
+      : await search(engine, stored, { ...page, cursor: from }, (value) => input.matches(inputView(value)));
   return { jobs, cursor: cursor === null ? null : await cursorAt(engine, filter, page, cursor), examined };
 }
 
@@ -73,7 +73,7 @@ export async function withHolder({ store }: EngineContext, { stored, key }: Read
   return { ...stored, ids: [holder.job] };
 }
 
-/** Reads pages of the other conditions, and compares each input. The same on every store. */
+/** Reads pages of jobs that match the other conditions, and compares each input. */
 async function search(
   { store, clock }: EngineContext,
   filter: JobFilter,

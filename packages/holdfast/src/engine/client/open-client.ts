@@ -1,9 +1,12 @@
 import { Enqueuer } from "../enqueue/enqueuer.js";
+import { ErrorGroups } from "../events/error-groups.js";
 import { Emitter } from "../events/events.js";
 import { logOutages } from "../events/outage-log.js";
 import { Reports } from "../events/reports.js";
 import { Traces } from "../events/telemetry.js";
+import { TransitionReader } from "../events/transition-reader.js";
 import type { EngineContext } from "../context.js";
+import { HistoryRecorder } from "../history/recorder.js";
 import { Maintenance, retentionByState } from "../maintenance.js";
 import { openStore } from "../open-store.js";
 import { Settler } from "../worker/settler.js";
@@ -28,6 +31,9 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
     settler: new Settler(store, clock, events, retentionByState(retention)),
     traces: telemetry === null ? null : new Traces(telemetry, logger),
     reports: reporter === null ? null : new Reports(reporter, logger, redact),
+    history: new HistoryRecorder({ store, clock, random: settings.random, events }),
+    errorGroups: new ErrorGroups({ store, clock, events }),
+    transitions: new TransitionReader({ store, clock, events }),
     cursors: new Cursors(store),
     redact,
     restore: settings.restore,

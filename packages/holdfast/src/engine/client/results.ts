@@ -49,9 +49,9 @@ interface Waiter {
   dueSince: number | null;
 }
 
-// If a job has been due for this long without being claimed, it is checked whether a worker serves its queue.
+// After a job has been due for this long without being claimed, check whether a worker serves its queue.
 const UNCLAIMED_MS = 5_000;
-// With more waiters than this, a hint leads to a poll only after a short delay, shared by all hints meanwhile.
+// With more waiters than this, a hint starts a poll only after a short delay, and all hints during the delay share that poll.
 const MAX_IMMEDIATE_WAITERS = 16;
 const SHARED_POLL_DELAY_MS = 20;
 // A "finished" hint can be about any job, and any PostgreSQL role can send false ones. After a few polls in a row that found
@@ -195,7 +195,7 @@ export class Results {
         finish(waiter, job);
       } else if (!this.#warned) await this.#warnIfUnclaimed(waiter, job);
     } catch (error) {
-      // Missing permissions or tables do not appear by waiting.
+      // Waiting does not fix missing permissions or tables.
       if (error instanceof ClosedError || error instanceof StoreUnreadableError) waiter.reject(error);
       else this.#engine.events.emit("outage", { doing: "result", error });
     }

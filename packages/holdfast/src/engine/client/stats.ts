@@ -1,5 +1,5 @@
 import { STATE_NAMES, type FinishedState, type State } from "../../job/state.js";
-import type { QueueRecord, StoreStats } from "../../store.js";
+import type { StoreStats } from "../../store.js";
 
 export interface Stats {
   /** Jobs by state. */
@@ -35,23 +35,6 @@ export function readStats(stored: StoreStats): Stats {
     lastMinute: stored.lastMinute,
     completedPerSecond: stored.lastMinute.completed / 60,
   };
-}
-
-/** Adds queues in which all jobs are finished: a store lists only queues with unfinished jobs, but its counts contain all. */
-export function withFinished(known: readonly QueueRecord[], counts: StoreStats["counts"]): QueueRecord[] {
-  const others = new Set(counts.map(({ queue }) => queue));
-  for (const { queue } of known) others.delete(queue);
-  const all = [
-    ...known,
-    ...[...others].map((queue): QueueRecord => ({
-      queue,
-      paused: false,
-      pausedAt: null,
-      pausedBy: null,
-      priorities: [],
-    })),
-  ];
-  return all.toSorted((a, b) => (a.queue < b.queue ? -1 : 1));
 }
 
 function countsOf(counts: Map<string, Record<State, number>>, name: string): Record<State, number> {

@@ -42,7 +42,7 @@ export interface NewToken extends ApiToken {
 /** The identity that a valid token proves. */
 export type TokenIdentity = Omit<ApiToken, "createdAt">;
 
-// A fixed prefix lets secret scanners recognise tokens.
+// A fixed prefix lets secret scanners recognize tokens.
 const FORM = /^hf_([0-9a-f]{16})_([0-9A-Za-z]{43})$/;
 const ID_BYTES = 8;
 const SECRET_BYTES = 32;

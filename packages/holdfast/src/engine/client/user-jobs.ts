@@ -4,6 +4,7 @@ import type { JobId, JobOutput } from "../../job/job-id.js";
 import type { InputAnd, Job, JobType } from "../../job/job.js";
 import { show } from "../../options.js";
 import type { CancelResult, RetryResult } from "../../store.js";
+import type { Explanation } from "../explain/explain-job.js";
 import type { Filter, ListOptions } from "./filter.js";
 import type { KeyTarget } from "./get-job.js";
 import type { Holdfast, JobList } from "./holdfast.js";
@@ -14,6 +15,7 @@ type UserClient = Pick<Holdfast, "enqueue" | "list">;
 /** Calls of the client that are limited to one user, in the store itself. */
 interface ScopedCalls {
   get(target: string | KeyTarget): Promise<Job | null>;
+  explain(id: string): Promise<Explanation>;
   cancel(target: string | Filter): Promise<CancelResult | number>;
   retry(target: string | Filter): Promise<RetryResult | number>;
   result(call: ResultCall): Promise<unknown>;
@@ -53,6 +55,10 @@ export class UserJobs {
     target: JobId<Output> | Omit<KeyTarget, "user">,
   ): Promise<Job<Input, Output> | null> {
     return (await this.#calls.get(target)) as Job<Input, Output> | null;
+  }
+  /** Why a job does not run. Says nothing about workers and other users' jobs. */
+  async explain(id: string): Promise<Explanation> {
+    return this.#calls.explain(id);
   }
   async list(options: Omit<ListOptions, "user"> = {}): Promise<JobList> {
     this.#refuseOther(options);

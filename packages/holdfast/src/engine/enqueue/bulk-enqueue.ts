@@ -10,7 +10,7 @@ import { bulkResult } from "./enqueue-result.js";
 import type { JobBuilder } from "./job-builder.js";
 import type { JobInserter } from "./job-inserter.js";
 
-/** One input of the call: the job made from it, or why there is none. */
+/** The job built from one input of the call, or the error that prevented it. */
 export type BulkItem = { index: number; job: NewJob } | { index: number; error: HoldfastError };
 
 interface WrittenBatch {

@@ -36,17 +36,18 @@ export class EnqueueCalls {
     options: EnqueueManyOptions<Input>,
   ): Promise<EnqueueManyResult[]> {
     if (options?.tx === undefined)
-      return this.#later(() => this.#enqueuer.enqueueMany(readType(type), inputs, options));
+      return this.#withoutTransaction(() => this.#enqueuer.enqueueMany(readType(type), inputs, options));
     return this.#inTransaction(() => this.#enqueuer.enqueueManyInTransaction(readType(type), inputs, options));
   }
 
   #enqueue(type: () => JobType, input: unknown, options: EnqueueOptions): Promise<EnqueueResult> {
-    if (options?.tx === undefined) return this.#later(() => this.#enqueuer.enqueue(type(), input, options));
+    if (options?.tx === undefined)
+      return this.#withoutTransaction(() => this.#enqueuer.enqueue(type(), input, options));
     return this.#inTransaction(() => this.#enqueuer.enqueueInTransaction(type(), input, options));
   }
 
-  /** Errors reject, as in every other call. */
-  async #later<Result>(call: () => Promise<Result>): Promise<Result> {
+  /** Errors reject the promise; they are never thrown synchronously. */
+  async #withoutTransaction<Result>(call: () => Promise<Result>): Promise<Result> {
     this.#requireOpen();
     return call();
   }

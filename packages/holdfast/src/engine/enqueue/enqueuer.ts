@@ -38,7 +38,7 @@ export class Enqueuer {
     return this.#traced(type, options, false, (trace) => this.#enqueueOne(type, input, options, trace));
   }
 
-  /** Enqueues a job that was built elsewhere, from a record of the store. */
+  /** Enqueues a job without validating it: it was copied from a stored one. */
   enqueueBuilt(job: NewJob): Promise<EnqueueResult> {
     return this.#traced(job, {}, false, (trace) => this.#inserter.insert(withTrace(job, trace)));
   }

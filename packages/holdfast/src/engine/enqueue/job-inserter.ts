@@ -51,7 +51,8 @@ export class JobInserter {
   /** Reads the store's result and emits `enqueued`. Not for jobs of a caller's transaction, which may still roll back. */
   publish(job: NewJob, inserted: InsertResult | undefined): EnqueueResult {
     const result = readInserted(job, inserted);
-    const { events } = this.#engine;
+    const { events, history } = this.#engine;
+    if (!result.duplicate) history.enqueued(job);
     if ((!result.duplicate || result.replaced) && events.hasListeners("enqueued")) {
       events.emit("enqueued", { id: result.id, type: job.type, queue: job.queue, replaced: result.replaced });
     }

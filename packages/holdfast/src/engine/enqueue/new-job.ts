@@ -9,7 +9,7 @@ import { readTimeout, type JobType } from "../../job/job.js";
 import type { JobSettings, NewJob } from "../../store.js";
 import { readUnique } from "./unique.js";
 
-/** What a job type sets for options that are left out. */
+/** The values of a job type for options that are not given. */
 export interface EnqueueDefaults {
   type: string;
   queue: string;

@@ -1,11 +1,5 @@
 import type { EnqueueManyOptions, EnqueueManyResult, EnqueueOptions, EnqueueResult } from "../../job/enqueue-types.js";
-import {
-  DuplicateJobError,
-  HoldfastError,
-  InvalidInputError,
-  InvalidOptionError,
-  PayloadTooLargeError,
-} from "../../errors.js";
+import { HoldfastError, InvalidInputError, InvalidOptionError, PayloadTooLargeError } from "../../errors.js";
 import { encodeInput, type JobType } from "../../job/job.js";
 import type { InsertResult, NewJob } from "../../store.js";
 import { batchesOf } from "../batch.js";
@@ -114,5 +108,5 @@ function resultOf(job: NewJob, inserted: InsertResult | undefined): EnqueueManyR
 
 /** Whether only this one job cannot be enqueued. */
 function isErrorOfJob(error: unknown): error is HoldfastError {
-  return [InvalidInputError, PayloadTooLargeError, DuplicateJobError].some((kind) => error instanceof kind);
+  return error instanceof InvalidInputError || error instanceof PayloadTooLargeError;
 }

@@ -12,11 +12,11 @@ const UNIQUE_KEYS: ReadonlySet<string> = optionKeys<UniqueOptions>({ key: true, 
 const KEY_KEYS: ReadonlySet<string> = optionKeys<{ key: string; scope: CalendarScope }>({ key: true, scope: true });
 const PERIOD_KEYS: ReadonlySet<string> = optionKeys<{ period: Duration }>({ period: true });
 const CALENDAR_KEYS: ReadonlySet<string> = optionKeys<CalendarScope>({ calendar: true, zone: true });
-// Keys are held a day longer than their period: a process whose clock is slow still enqueues for the previous period. This also
-// covers daylight saving changes.
+// Calendar keys are held a day longer than their period, because a process whose clock is slow still enqueues for the previous
+// period. This also covers daylight saving changes.
 const CLOCK_SKEW_MARGIN_MS = 86_400_000;
 
-/** Checks the option `unique` and returns the key as it is stored. */
+/** Checks the option `unique` and returns the stored form of the key. */
 export function readUnique(unique: string | UniqueOptions, user: string | undefined, now: number): UniqueKey {
   const options: UniqueOptions = typeof unique === "string" ? { key: unique } : unique;
   refuseUnknownIn(options, UNIQUE_KEYS, "unique");
@@ -79,7 +79,7 @@ export function requiredRetentionMs({ key, periodMs }: UniqueKey): number {
   return key.includes(PERIOD_SEPARATOR) ? periodMs - CLOCK_SKEW_MARGIN_MS : periodMs;
 }
 
-/** The key as it is stored, of a call that names one. */
+/** The stored form of a key that a call names. */
 export function readKey(
   given: string | { key: string; scope: CalendarScope },
   user: string | undefined,

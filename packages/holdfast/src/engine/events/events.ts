@@ -125,7 +125,7 @@ export class Emitter {
   }
 
   on<Name extends EventName>(name: Name, listener: Listener<Name>): () => void {
-    // Without this check, in JavaScript a listener for a misspelt event would never be called.
+    // Without this check, in JavaScript a listener for a misspelled event would never be called.
     if (!Object.hasOwn(NAMES, name)) {
       throw new InvalidOptionError("event", `${show(name)} is none of ${Object.keys(NAMES).join(", ")}`);
     }

@@ -19,10 +19,11 @@ const OUTCOME_DROPPED =
 const STUCK = "a handler ignored its abort signal and was abandoned; it may still be running";
 
 /** A job was claimed. Logged only if its previous lease had expired. */
-export function publishClaim({ events, logger }: EngineContext, lease: HeldLease): void {
+export function publishClaim({ events, logger, errorGroups }: EngineContext, lease: HeldLease): void {
   const { id, type, queue, attempt, previous } = lease.job;
   if (events.hasListeners("claimed")) events.emit("claimed", leaseEvent(lease));
   if (!isLeased(previous.state)) return;
+  errorGroups.recordStale(id);
   events.emit("recovered", { id, type, queue, to: "claimed" });
   logger.warn({ job: id, type, attempt }, LEASE_EXPIRED_WARNING);
 }
@@ -50,6 +51,7 @@ export function publishOutcome(engine: EngineContext, lease: HeldLease, outcome:
   switch (to) {
     case "completed":
       lease.trace?.end("completed");
+      countEnd(engine, lease, "completed");
       if (events.hasListeners("completed")) {
         const text = outcome.output ?? "{}";
         const durationMs = engine.clock.now() - (lease.startedAt ?? lease.claimedAt);
@@ -66,6 +68,8 @@ export function publishOutcome(engine: EngineContext, lease: HeldLease, outcome:
       return;
     case "failed":
       lease.trace?.end("failed", failureOf(lease, outcome), outcome.delayMs);
+      countEnd(engine, lease, "failed");
+      engine.errorGroups.record(lease, outcome);
       logger.warn(
         {
           job: lease.job.id,
@@ -88,11 +92,14 @@ export function publishOutcome(engine: EngineContext, lease: HeldLease, outcome:
       return;
     case "dead":
       lease.trace?.end("dead", failureOf(lease, outcome));
+      countEnd(engine, lease, "dead");
+      engine.errorGroups.record(lease, outcome);
       publishDead(engine, { ...lease.job, attempt: outcome.attempt }, errorOf(outcome), lease);
       report(engine, lease, outcome, true);
       return;
     case "cancelled":
       lease.trace?.end("cancelled");
+      engine.history.cancelled(lease.job);
       events.emit("cancelled", jobEvent(lease.job));
       return;
     case "pending":
@@ -105,14 +112,31 @@ export function publishOutcome(engine: EngineContext, lease: HeldLease, outcome:
 export function publishReaped(engine: EngineContext, job: ReapedJob, error: ErrorEvent): void {
   const { events, logger } = engine;
   if (error.code === STALE_ERROR.code) {
+    engine.errorGroups.recordStale(job.id);
     events.emit("recovered", { ...jobEvent(job), to: job.to });
     logger.warn({ job: job.id, type: job.type, to: job.to }, LEASE_EXPIRED_WARNING);
   }
   if (job.to === "dead") {
+    engine.history.ended(job, "dead", null, engine.clock.now());
     publishDead(engine, job, error, null);
     if (error.code !== EXPIRED_ERROR.code) reportReaped(engine, job, error);
   }
-  if (job.to === "cancelled") events.emit("cancelled", jobEvent(job));
+  if (job.to === "cancelled") {
+    engine.history.cancelled(job);
+    events.emit("cancelled", jobEvent(job));
+  }
+}
+
+/** Counts an attempt for the history, with how long the job waited and ran. */
+function countEnd({ history, clock }: EngineContext, lease: HeldLease, end: "completed" | "failed" | "dead"): void {
+  const now = clock.now();
+  const { startedAt } = lease;
+  history.ended(
+    lease.job,
+    end,
+    startedAt === null ? null : { waitMs: queueWaitMs(lease), runMs: now - startedAt },
+    now,
+  );
 }
 
 function publishDead(
@@ -132,7 +156,7 @@ function publishDead(
     waitMs: lease === null || startedAt === null ? null : queueWaitMs(lease),
   });
   const fields = { job: job.id, type: job.type, attempt: job.attempt, error: error.message };
-  // An expiry is what the caller asked for. Thousands of expired jobs are no reason for thousands of errors.
+  // The caller asked for the expiry, so it is not an error: thousands of expired jobs must not log thousands of errors.
   if (expired) logger.info(fields, "job expired");
   else logger.error(fields, "job is dead");
 }

@@ -70,7 +70,7 @@ export interface RunTrace {
   end(end: RunEnd): void;
 }
 
-/** `failed`: will be retried; `lost`: the lease expired first; `released`: returned to the queue at shutdown. */
+/** `failed`: will be retried; `lost`: the lease expired first; `released`: given up for another worker, for example at shutdown. */
 export type RunOutcome = "completed" | "failed" | "dead" | "cancelled" | "lost" | "released";
 
 export interface RunEnd {

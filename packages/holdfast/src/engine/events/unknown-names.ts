@@ -1,7 +1,7 @@
 import type { EngineContext } from "../context.js";
 import type { WorkerSettings } from "../worker/work-options.js";
 
-/** Warns of types that this worker claims but has no handler for. A worker with a misspelt type would wait forever, silently. */
+/** Warns of types that this worker claims but has no handler for. A worker with a misspelled type would wait forever, silently. */
 export function warnOfUnknownTypes({ types, logger }: EngineContext, settings: WorkerSettings): void {
   if (types.size === 0) {
     logger.warn({}, "this worker has no handler for any job type; pass holdfast({ jobs: [ … ] })");

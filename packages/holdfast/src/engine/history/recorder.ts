@@ -1,15 +1,19 @@
 import { randomBytes } from "node:crypto";
-import type { Timer } from "../../clock.js";
-import { Counts } from "../../history/counted.js";
+import type { Clock, Timer } from "../../clock.js";
+import { Counts, type Counted } from "../../history/counted.js";
 import type { HistoryRecord, Store } from "../../store.js";
-import type { Clock } from "../../clock.js";
 import type { Emitter } from "../events/events.js";
+import { MINUTE_MS, startOf } from "./records.js";
 
-const MINUTE_MS = 60_000;
 // Processes write at different moments after the end of a minute.
 const SPREAD_MS = 5_000;
 // Minutes that are kept in memory while the store is not available.
 const MAX_MINUTES = 10;
+
+interface Named {
+  queue: string;
+  type: string;
+}
 
 interface RecorderParts {
   store: Pick<Store, "putHistory">;
@@ -27,6 +31,8 @@ export class HistoryRecorder {
   readonly #writer = randomBytes(8).toString("hex");
   readonly #minutes = new Map<number, Counts>();
   #current: { at: number; counts: Counts } | null = null;
+  /** The jobs of a batch mostly have one queue and type: the last pair of the current minute saves a lookup. */
+  #last: { at: number; counted: Counted } | null = null;
   #timer: Timer | null = null;
   #writing: Promise<void> = Promise.resolve();
 
@@ -34,17 +40,18 @@ export class HistoryRecorder {
     this.#parts = parts;
   }
 
-  enqueued(queue: string, type: string): void {
-    this.#counts().of(queue, type).enqueued++;
+  enqueued({ queue, type }: Named): void {
+    this.#counted(queue, type, this.#parts.clock.now()).enqueued++;
   }
 
   /** An attempt ended. Times are null if its handler did not start. */
   ended(
-    { queue, type }: { queue: string; type: string },
+    { queue, type }: Named,
     end: "completed" | "failed" | "dead",
     times: { waitMs: number; runMs: number } | null,
+    now: number,
   ): void {
-    const counted = this.#counts().of(queue, type);
+    const counted = this.#counted(queue, type, now);
     if (end === "completed") counted.completed++;
     else {
       if (end === "dead") counted.dead++;
@@ -55,8 +62,8 @@ export class HistoryRecorder {
     counted.run.add(times.runMs);
   }
 
-  cancelled(queue: string, type: string): void {
-    this.#counts().of(queue, type).cancelled++;
+  cancelled({ queue, type }: Named): void {
+    this.#counted(queue, type, this.#parts.clock.now()).cancelled++;
   }
 
   /** Writes the minutes that have ended; with `all`, the current one too. */
@@ -72,9 +79,19 @@ export class HistoryRecorder {
     this.#timer?.cancel();
   }
 
-  /** The counts of the current minute. */
-  #counts(): Counts {
-    const at = startOfMinute(this.#parts.clock.now());
+  #counted(queue: string, type: string, now: number): Counted {
+    const last = this.#last;
+    if (last !== null && now >= last.at && now < last.at + MINUTE_MS) {
+      if (last.counted.queue === queue && last.counted.type === type) return last.counted;
+    }
+    const at = startOf("minute", now);
+    const counted = this.#counts(at).of(queue, type);
+    this.#last = { at, counted };
+    return counted;
+  }
+
+  /** The counts of this minute. */
+  #counts(at: number): Counts {
     if (this.#current?.at === at) return this.#current.counts;
     let counts = this.#minutes.get(at);
     if (counts === undefined) {
@@ -89,7 +106,7 @@ export class HistoryRecorder {
   #schedule(): void {
     const { clock, random } = this.#parts;
     const now = clock.now();
-    const delayMs = startOfMinute(now) + MINUTE_MS - now + SPREAD_MS * random();
+    const delayMs = startOf("minute", now) + MINUTE_MS - now + SPREAD_MS * random();
     this.#timer ??= clock.after(
       delayMs,
       () => {
@@ -102,7 +119,7 @@ export class HistoryRecorder {
 
   async #write(all: boolean): Promise<void> {
     const { store, clock, events } = this.#parts;
-    const currentMinute = startOfMinute(clock.now());
+    const currentMinute = startOf("minute", clock.now());
     const ended = [...this.#minutes].filter(([at]) => all || at !== currentMinute);
     if (ended.length > 0) {
       const records = ended.map(([at, counts]): HistoryRecord => {
@@ -111,15 +128,11 @@ export class HistoryRecorder {
       try {
         await store.putHistory(records);
         for (const [at] of ended) this.#minutes.delete(at);
-        if (this.#current !== null && !this.#minutes.has(this.#current.at)) this.#current = null;
+        if (this.#current !== null && !this.#minutes.has(this.#current.at)) this.#current = this.#last = null;
       } catch (error) {
         events.emit("outage", { doing: "history", error });
       }
     }
     if (this.#minutes.size > 0) this.#schedule();
   }
-}
-
-export function startOfMinute(now: number): number {
-  return Math.floor(now / MINUTE_MS) * MINUTE_MS;
 }

@@ -1,7 +1,7 @@
 import { DEFAULTS, LIMITS } from "../../defaults.js";
 import { durationMs, instantMs, type Duration } from "../../duration.js";
 import { InvalidOptionError } from "../../errors.js";
-import { encodeInput, type JobType } from "../../job/job.js";
+import { encodeInput, namedType, type JobType } from "../../job/job.js";
 import { fromJson } from "../../job/json.js";
 import {
   optionKeys,
@@ -48,13 +48,13 @@ export interface ScheduleSettings {
    * `skip` a slot is missed when it is more than a minute late.
    */
   catchUp?: CatchUp;
-  /** `skip`: no new run while one is live; the slot is recorded as skipped. Default `allow`. */
+  /** `skip`: no new job while one is unfinished; the slot is recorded as skipped. Default `allow`. */
   overlap?: "allow" | "skip";
   /** No slot before this instant. */
   startAt?: Instant;
   /** No slot at or after this instant. */
   endAt?: Instant;
-  /** Each run starts up to this much later, to spread load. The delay of a slot is the same in every process. */
+  /** Each job is due up to this much later, to spread load. The delay of a slot is the same in every process. */
   jitter?: Duration;
   queue?: string;
   priority?: number;
@@ -218,12 +218,8 @@ function readType(job: unknown, { types, retry }: KnownTypes): { type: JobType |
 
 /** The input as JSON. For a type that is not known here, it is only checked that it is JSON. */
 async function readInput(type: JobType | undefined, input: unknown): Promise<string> {
-  return encodeInput(type ?? ANY_INPUT, input);
+  return encodeInput(type ?? namedType("an unknown type"), input);
 }
-const ANY_INPUT = {
-  type: "an unknown type",
-  schema: { "~standard": { version: 1, vendor: "holdfast", validate: (value: unknown) => ({ value }) } },
-} as unknown as JobType;
 
 function readTimingFields({
   cron,
@@ -285,8 +281,8 @@ function readSettings(given: ScheduleSettings | ScheduleChanges): Partial<Defini
 }
 
 const MAX_JITTER_MS = 86_400_000;
-// Cron expressions are evaluated up to the year 3000.
-const LAST_INSTANT = Date.UTC(2900, 0, 1);
+// Cron expressions are evaluated only up to the year 2999 (`cron.ts`).
+const MAX_BOUND_MS = Date.UTC(2900, 0, 1);
 
 function readBounds({
   startAt,
@@ -300,7 +296,7 @@ function readBounds({
 
 function readInstant(value: Instant, field: string): number {
   const ms = instantMs(value, field);
-  if (ms >= 0 && ms <= LAST_INSTANT) return ms;
+  if (ms >= 0 && ms <= MAX_BOUND_MS) return ms;
   throw new InvalidOptionError(field, "is not between the years 1970 and 2900");
 }
 

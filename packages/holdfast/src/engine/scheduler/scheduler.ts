@@ -130,13 +130,14 @@ export class Scheduler {
   /** Emits events for what the store has confirmed. Returns whether a slot was missed. */
   publish(schedule: StoredSchedule, firing: Firing, result: FireResult): boolean {
     if (result.status !== "fired") return false;
-    const { events, logger } = this.#engine;
+    const { events, history, logger } = this.#engine;
     const { name, type, queue } = schedule;
     let missed = false;
     for (const [index, { slot, through, reason }] of firing.slots.entries()) {
       const { job = null, heldBy = null } = result.slots[index] ?? {};
       const at = new Date(slot);
       if (job !== null) {
+        history.enqueued({ queue, type });
         events.emit("enqueued", { id: job, type, queue, replaced: false });
         events.emit("fired", { schedule: name, slot: at, id: job, reason });
         continue;

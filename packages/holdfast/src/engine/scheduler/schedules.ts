@@ -98,7 +98,7 @@ let construct: (requireOpen: () => EngineContext, scheduler: Scheduler, writing:
 let define: (schedules: Schedules, name: string, options: ScheduleOptions<unknown>) => Promise<Schedule>;
 let updateBy: (schedules: Schedules, name: string, decide: DecideChanges) => Promise<Schedule>;
 
-/** Decides on changes from the schedule as it is when they are made. */
+/** Returns the changes to make, given the current schedule. */
 type DecideChanges = (schedule: Schedule) => ScheduleChanges;
 
 /** Reads and changes schedules: `hf.schedules`. */
@@ -271,7 +271,7 @@ export class Schedules {
   }
 
   /**
-   * Enqueues the jobs of all due slots now. Workers do this by themselves; call it where none runs: from cron, in a Lambda, in
+   * Enqueues the jobs of all due slots now. Workers do this automatically; call it where none runs: from cron, in a Lambda, in
    * tests. Returns how many jobs were enqueued.
    */
   async fireDue(): Promise<number> {

@@ -45,7 +45,7 @@ export interface Lease {
   readonly fail: (error: unknown, options?: { retry?: boolean }) => Promise<"failed" | "dead" | "cancelled">;
   /** Confirms a cancellation that `start` or `extend` returned. */
   readonly cancel: () => Promise<void>;
-  /** Returns the job to the queue for another worker, after `delay`. */
+  /** Releases the job for another worker, due after `delay`. */
   readonly release: (options?: { delay?: Duration }) => Promise<void>;
 }
 

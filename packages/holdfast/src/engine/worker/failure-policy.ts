@@ -4,7 +4,7 @@ import type { Backoff } from "../../job/retry.js";
 import type { EngineContext } from "../context.js";
 import type { FailurePolicy, LeasedJob } from "./outcome.js";
 
-/** How a failed attempt is retried: as the job type defines it, otherwise as the client does. */
+/** The retry settings for a failed attempt: those of the job type or, if it is not known here, those of the client. */
 export function failurePolicy(
   { clock, logger, random, redact, types, retry }: EngineContext,
   { job }: LeasedJob,
@@ -15,11 +15,11 @@ export function failurePolicy(
       { job: job.id, type: job.type, error },
       "the backoff function returned no valid delay; retrying in 30 s",
     );
-  return { backoff: inTime(backoff, clock), random, redact, onInvalidBackoff, now: clock.now() };
+  return { backoff: withTimeout(backoff, clock), random, redact, onInvalidBackoff, now: clock.now() };
 }
 
-/** A promise of a backoff function that never settles must not keep the job forever. */
-function inTime(backoff: Backoff, clock: Clock): Backoff {
+/** A backoff function may return a promise that never settles. The job must not wait for it forever. */
+function withTimeout(backoff: Backoff, clock: Clock): Backoff {
   return (attempt, error, random) => {
     const delay = backoff(attempt, error, random);
     if (typeof delay === "number") return delay;

@@ -1,12 +1,12 @@
 import type { EnqueueManyOptions, EnqueueOptions } from "../../job/enqueue-types.js";
 import type { HandlerClient, JobType } from "../../job/job.js";
 import { readId } from "../../job/uuid.js";
-import { readJob } from "../client/job-view.js";
+import { getJob } from "../client/get-job.js";
 import type { EngineContext } from "../context.js";
 import { EnqueueCalls } from "../enqueue/enqueue-calls.js";
 import type { ParentJob } from "../enqueue/job-builder.js";
 
-/** The client in a handler's context. Its functions do not use `this`, so they can be taken out of it. */
+/** The client in a handler's context. Its functions do not use `this`, so they can be destructured. */
 export function handlerClient(engine: EngineContext, parent: ParentJob): HandlerClient {
   const calls = new EnqueueCalls(engine, () => engine, engine.enqueuer.forParent(parent));
   const client = {
@@ -18,10 +18,7 @@ export function handlerClient(engine: EngineContext, parent: ParentJob): Handler
     ) => calls.enqueueMany(type, inputs, options),
     enqueueNamed: (type: string, input?: unknown, options: EnqueueOptions = {}) =>
       calls.enqueueNamed(type, input, options),
-    async get(id: string) {
-      const stored = await engine.store.get(readId(id));
-      return stored === null ? null : readJob(stored, { hasHistory: true });
-    },
+    get: async (id: string) => getJob(engine, readId(id), {}),
   };
   return client as HandlerClient;
 }

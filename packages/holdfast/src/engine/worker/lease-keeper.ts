@@ -37,7 +37,7 @@ const CONFIRM_PAUSE = { minMs: 50, maxMs: 5_000 };
  *
  * A lease must never expire while its handler runs, and a process that was suspended must not believe it still holds one:
  *
- * - All leases are extended in one call after a third of the lease time. Two calls can fail before a lease expires.
+ * - All leases are extended together after a third of the lease time. Two calls can fail before a lease expires.
  * - A deadline is counted from before the call that granted it and by the monotonic clock, so that neither a slow response nor
  *   a wall clock that was set makes a lease look longer than it is in the store.
  * - A second timer fires at the nearest timeout or deadline. A lease that was not extended by then is lost: its handler's
@@ -60,7 +60,7 @@ export class LeaseKeeper {
   #heartbeatTimer: Timer | null = null;
   #heartbeat: Promise<void> | null = null;
   #schedulesTimer: Timer | null = null;
-  /** This worker has a record in the store, to be removed at the end. */
+  /** The store may have a record of this worker, which `stop` marks as stopped. */
   #isRegistered = false;
 
   /** Fires at the nearest timeout or lease deadline, and when an aborted handler is to be abandoned. */
@@ -170,7 +170,7 @@ export class LeaseKeeper {
     if (this.#recentTypes === null || now - this.#recentTypes.at > WORKERS_CACHE_MS) {
       this.#recentTypes = { at: now, types: this.#readRecentTypes() };
     }
-    // If the store cannot be read, the handler cannot be called missing.
+    // If the store cannot be read, assume that a handler exists.
     return (await this.#recentTypes.types)?.has(type) ?? true;
   }
 

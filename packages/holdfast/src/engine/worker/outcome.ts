@@ -2,6 +2,7 @@ import { DEFAULTS, LIMITS } from "../../defaults.js";
 import { durationMs, type Duration } from "../../duration.js";
 import { describeError, redactError, type ErrorRecord } from "../../job/error-record.js";
 import { isCancel, isNotRetryable, retryAfterOf } from "../../errors.js";
+import { fingerprintOf, STALE_FINGERPRINT, type Fingerprint } from "../../job/fingerprint.js";
 import type { Redactor } from "../../redact.js";
 import type { Backoff } from "../../job/retry.js";
 import { EXPIRED_ERROR, STALE_ERROR } from "../../job/state.js";
@@ -18,6 +19,8 @@ export interface LeasedJob {
   worker: string;
   claimedAt: number;
   startedAt: number | null;
+  /** The group of the error with which the attempt ends, set by these functions. */
+  fingerprint: Fingerprint | null;
 }
 
 function outcome(lease: LeasedJob, to: Outcome["to"], more: Partial<Outcome> = {}): Outcome {
@@ -44,7 +47,9 @@ export function rejectUnrun(lease: LeasedJob, now: number): Outcome | null {
   const { job } = lease;
   const attempt = job.previous.attempt;
   if (job.cancelRequested) return outcome(lease, "cancelled", { attempt });
-  if (job.previous.exhausted) return outcome(lease, "dead", { attempt, error: STALE_ERROR });
+  if (job.previous.exhausted) {
+    return outcome(lease, "dead", { attempt, error: { ...STALE_ERROR, fingerprint: STALE_FINGERPRINT } });
+  }
   if (job.expiresAt !== null && job.expiresAt <= now) {
     return outcome(lease, "dead", { attempt, error: EXPIRED_ERROR });
   }
@@ -56,7 +61,7 @@ export function completed(lease: LeasedJob, output: string): Outcome {
 }
 
 /** How much of an attempt's error is stored. */
-const STORED_ERROR = {
+const STORED_ERROR_LIMITS = {
   message: LIMITS.errorLength,
   stack: LIMITS.stackLength,
   causes: LIMITS.errorCauses,
@@ -84,11 +89,13 @@ export interface FailurePolicy {
 export function failed(lease: LeasedJob, thrown: unknown, policy: FailurePolicy): Outcome | Promise<Outcome> {
   const { job } = lease;
   const isDead = isNotRetryable(thrown) || policy.retry === false || job.attempt >= job.maxAttempts;
-  const described = redactError(policy.redact, describeError(thrown, STORED_ERROR));
+  const described = redactError(policy.redact, describeError(thrown, STORED_ERROR_LIMITS));
   const error = policy.storeStack === false ? { ...described, stack: null } : described;
   const shown = { message: error.message, code: error.code };
   if (isCancel(thrown)) return { ...cancelled(lease), error: shown };
-  const attempted = { error: shown, attemptRecord: attemptRecord(lease, "failed", error, policy.now) };
+  lease.fingerprint = fingerprintOf(job.type, thrown, { stack: policy.storeStack !== false });
+  const grouped = { ...shown, fingerprint: lease.fingerprint.id };
+  const attempted = { error: grouped, attemptRecord: attemptRecord(lease, "failed", error, policy.now) };
   if (isDead) return outcome(lease, "dead", attempted);
   const delay = retryDelay(job.attempt, thrown, policy);
   const retried = (delayMs: number): Outcome => outcome(lease, "failed", { ...attempted, delayMs });
@@ -149,13 +156,19 @@ export function released(lease: LeasedJob, now: number, delayMs = 0): Outcome {
   if (lease.startedAt === null) return outcome(lease, "pending", { delayMs, attempt: job.previous.attempt });
   if (job.releases >= LIMITS.freeReleases) {
     if (job.attempt >= job.maxAttempts) {
-      return outcome(lease, "dead", {
-        error: { message: "Released too often with no attempt left", code: "RELEASED" },
-      });
+      return outcome(lease, "dead", { error: groupedError(lease, RELEASED_ERROR) });
     }
     return outcome(lease, "pending", attempted);
   }
   return outcome(lease, "pending", { ...attempted, attempt: job.previous.attempt, releases: job.releases + 1 });
+}
+
+const RELEASED_ERROR = { message: "Released too often with no attempt left", code: "RELEASED" };
+
+/** An error of the engine itself, in a group of its own for each type. */
+function groupedError(lease: LeasedJob, error: { message: string; code: string }): NonNullable<Outcome["error"]> {
+  lease.fingerprint = fingerprintOf(lease.job.type, error);
+  return { ...error, fingerprint: lease.fingerprint.id };
 }
 
 /** Error code of a job whose type has no handler. */
@@ -172,10 +185,10 @@ export function deferUnknownType(
 ): Outcome {
   const { job } = lease;
   const error = { message: `No handler registered for job_type: ${job.type}`, code: NO_HANDLER };
-  const firstSeen = job.error?.code === NO_HANDLER ? job.error.at : now;
-  if (policy.deadLetterNow || (!policy.hasRecentHandler && now - firstSeen >= DEFAULTS.unknownTypeMs)) {
+  const unknownSince = job.error?.code === NO_HANDLER ? job.error.at : now;
+  if (policy.deadLetterNow || (!policy.hasRecentHandler && now - unknownSince >= DEFAULTS.unknownTypeMs)) {
     return outcome(lease, "dead", {
-      error,
+      error: groupedError(lease, error),
       attempt: job.previous.attempt,
       attemptRecord: attemptRecord(lease, "failed", { ...error, stack: null }, now),
     });

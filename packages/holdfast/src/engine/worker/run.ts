@@ -18,7 +18,7 @@ import type { HandlerTrace, Traces } from "../events/telemetry.js";
 export class Run implements ContextSource {
   readonly lease: HeldLease;
   readonly type: JobType;
-  /** How long the handler may run; 0: as long as it likes. */
+  /** How long the handler may run; 0: no limit. */
   readonly timeoutMs: number;
   /** Monotonic time at which the handler times out. */
   readonly timeoutAt: number;

@@ -6,7 +6,7 @@ import type { SettlerResult } from "./settler.js";
 /** Called if the store refuses an outcome. One function for all outcomes: a closure per job would cost time. */
 export type OnRefused = (lease: HeldLease, outcome: Outcome, error: Error) => void;
 
-/** The retention of the job's type or, if this process does not know the type, the one that was set when it was enqueued. */
+/** Sets the retention for the outcome's state: the job type's or, if this process knows none, the one set at the enqueue. */
 export function setPurgeTime({ types }: EngineContext, { job }: HeldLease, outcome: Outcome): void {
   const state = outcome.to;
   if (state === "pending" || state === "failed") return;

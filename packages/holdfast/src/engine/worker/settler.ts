@@ -7,7 +7,7 @@ import { batchLength } from "../batch.js";
 import type { Emitter } from "../events/events.js";
 import { BUSY } from "../retry-busy.js";
 
-/** `dropped`: the buffer was full. The lease is still held, and the job runs again when it expires. */
+/** `dropped`: the buffer was full. The lease is still held, and the job runs again when the lease expires. */
 export type SettlerResult = SettleResult | "dropped";
 
 interface Unsettled {
@@ -25,7 +25,7 @@ const FIRST_RETRY_MS = 50;
 const MAX_RETRY_MS = 2_000;
 
 /**
- * Writes outcomes to the store, in batches that form by themselves (see `Batcher`). During an outage it keeps them and retries
+ * Writes outcomes to the store, in batches (see `Batcher`). During an outage it keeps them and retries
  * until their leases expire. If the store rejects a batch, each outcome is written alone, so that only the bad one fails.
  */
 export class Settler {

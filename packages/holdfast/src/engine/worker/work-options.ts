@@ -15,7 +15,7 @@ export interface WorkOptions {
    * job; types that need their own workers are better given their own queue.
    */
   types?: readonly (string | JobType)[];
-  /** How long a claim is valid. It is extended while the handler runs; once it expires, other workers may claim the job. Default 30 s. */
+  /** The lease time. Leases are extended while handlers run; once one expires, other workers may claim its job. Default 30 s. */
   lease?: Duration;
   /** How often the worker polls when no wake-up hint arrives. Default 1 s. */
   poll?: Duration;

@@ -43,7 +43,7 @@ export interface Worker {
   readonly id: string;
   /** How many handlers are running. */
   readonly running: number;
-  /** How many handlers may run concurrently. Can be changed at any time; if it is lowered, running handlers end first. */
+  /** How many handlers may run concurrently. Can be changed at any time. Lowering it does not interrupt running handlers. */
   concurrency: number;
   /** Whether this worker is paused. */
   readonly paused: boolean;
@@ -79,8 +79,8 @@ export class JobWorker implements Worker {
   readonly #warnedTypes = new Set<string>();
   /** Handlers started so far. */
   #started = 0;
-  /** Jobs of unknown types that are about to be deferred. */
-  #deferring = 0;
+  /** Jobs that do not run, but whose outcome is not decided yet: of unknown types, or waiting for their backoff function. */
+  #undecided = 0;
   /** Resolved at the next change of what is running. */
   #changeWaiters: (() => void)[] = [];
 
@@ -157,7 +157,7 @@ export class JobWorker implements Worker {
     if (this.#phase !== "working") return { claimed: 0, ran: 0 };
     const before = this.#started;
     const claimed = await this.#claimer.claimOnce(limit);
-    while (this.#runs.size > 0 || this.#deferring > 0 || this.#claimer.ready().length > 0) await this.#nextChange();
+    while (this.#runs.size > 0 || this.#undecided > 0 || this.#claimer.ready().length > 0) await this.#nextChange();
     await this.#engine.settler.idle();
     return { claimed, ran: this.#started - before };
   }
@@ -175,7 +175,7 @@ export class JobWorker implements Worker {
     await this.#waitForRuns(DEFAULTS.abortWaitMs);
     this.#logIgnored();
     for (const run of this.#runs) this.#finish(run, this.#outcomeAfterAbort(run));
-    while (this.#deferring > 0) await this.#nextChange();
+    while (this.#undecided > 0) await this.#nextChange();
     await settler.idle();
     this.#startTimer?.cancel();
     this.#noteTimer?.cancel();
@@ -289,10 +289,10 @@ export class JobWorker implements Worker {
     const { clock } = this.#engine;
     const deadLetterNow = this.#settings.deadLetterUnknownTypes;
     this.#warnOfUnknownType(lease.job.type);
-    this.#deferring++;
+    this.#undecided++;
     const hasRecentHandler = !deadLetterNow && (await this.#keeper.hasRecentHandler(lease.job.type));
     this.#settle(lease, deferUnknownType(lease, clock.now(), { deadLetterNow, hasRecentHandler }));
-    this.#deferring--;
+    this.#undecided--;
     this.#notifyChange();
   }
 
@@ -472,8 +472,8 @@ export class JobWorker implements Worker {
     this.#claimer.recordDuration(ranMs);
     if (run.lease.trace !== null) run.lease.trace.ranMs = ranMs;
     if (outcome === null) publishLost(this.#engine, run.lease);
-    // Already settled by the handler's own transaction.
     else if (outcome instanceof Promise) void this.#settleLater(run.lease, outcome);
+    // Already settled by the handler's own transaction.
     else if (outcome === run.completion) publishOutcome(this.#engine, run.lease, outcome, "applied");
     else this.#settle(run.lease, outcome);
     this.#notifyChange();
@@ -482,9 +482,9 @@ export class JobWorker implements Worker {
 
   /** Waits for the backoff function first. A worker that stops waits for it. */
   async #settleLater(lease: HeldLease, outcome: Promise<Outcome>): Promise<void> {
-    this.#deferring++;
+    this.#undecided++;
     this.#settle(lease, await outcome);
-    this.#deferring--;
+    this.#undecided--;
     this.#notifyChange();
   }
 

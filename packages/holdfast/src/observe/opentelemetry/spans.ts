@@ -66,7 +66,10 @@ function inputOf(run: TracedRun): Attributes {
   return { [ATTRIBUTES.messageBody]: truncate(JSON.stringify(run.input()) ?? "null", MAX_INPUT_LENGTH) };
 }
 
-/** Ends the span when the handler ended, so that it does not include the time to store the outcome. `startedAt` is by `performance.now()`. */
+/**
+ * Ends the span at the time when the handler ended, so that it does not include the time to store the outcome. `startedAt` is by
+ * `performance.now()`.
+ */
 export function endProcess(api: Api, { span }: OpenSpan, end: RunEnd, startedAt: number): void {
   const { outcome, error, durationMs, retryInMs } = end;
   span.setAttribute(ATTRIBUTES.outcome, outcome);

@@ -84,7 +84,7 @@ export async function migrate(table: Table, config: SharedConfig, { ttl }: { ttl
   } else rejectForeign(found, table);
   if (!isUsable(found)) found = await waitUntilActive(table);
   // Before the indexes: a newer version may have removed one.
-  await rejectNewer(table, config);
+  await ensureConfig(table, config);
   for (const index of INDEXES) if (index.optional !== true) await ensureIndex(index, found, table);
   if (ttl) await enableTtl(table);
   for (const index of INDEXES) if (index.optional === true) await requestIndex(index, found, table);
@@ -131,8 +131,8 @@ async function ensureIndex(index: IndexDefinition, before: TableDescription, tab
 }
 
 /**
- * Starts to create an index and does not wait for it. If DynamoDB is creating another index now, a later migration tries
- * again. So does one with the permission to change the table.
+ * Starts to create an index and does not wait for it. If DynamoDB is creating another index now, or the permission to change the
+ * table is missing, a later migration tries again.
  */
 async function requestIndex(index: IndexDefinition, found: TableDescription, table: Table): Promise<void> {
   if (!hasIndex(found, index)) await createIndex(index, table, ["AccessDeniedException"]);
@@ -177,7 +177,8 @@ async function enableTtl(table: Table): Promise<void> {
   );
 }
 
-async function rejectNewer(table: Table, config: SharedConfig): Promise<void> {
+/** Creates the shared config item if it does not exist, and rejects one of a newer version. */
+async function ensureConfig(table: Table, config: SharedConfig): Promise<void> {
   await config.create();
   rejectNewerVersion(await table.get(CONFIG), table);
 }

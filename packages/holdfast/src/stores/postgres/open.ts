@@ -459,15 +459,20 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
       tracked(async () => {
         const jobs = firings.flatMap(({ slots }) => slots.flatMap(({ job }) => (job === null ? [] : [job])));
         const isLocked = await lanes.ensure(jobs, time());
-        const waits =
+        const hasLockedJob =
           isLocked && (({ slots }: Firing): boolean => slots.some(({ job }) => job !== null && isLocked(job)));
         const begin = <Result>(work: (runner: InsertRunner) => Promise<Result>): Promise<Result> =>
           db.transaction((runner) => work(insideOf(runner)));
-        const results = await exceptLocked<Firing, FireResult>(firings, waits, { status: "busy" }, async (free) => {
-          const fired: FireResult[] = [];
-          for (const part of differentSchedules(free)) fired.push(...(await schedules.fire(begin, part, time())));
-          return fired;
-        });
+        const results = await exceptLocked<Firing, FireResult>(
+          firings,
+          hasLockedJob,
+          { status: "busy" },
+          async (free) => {
+            const fired: FireResult[] = [];
+            for (const part of differentSchedules(free)) fired.push(...(await schedules.fire(begin, part, time())));
+            return fired;
+          },
+        );
         hintOfJobs(fireHints(firings, results, clock.now()));
         return results;
       }),
@@ -502,14 +507,14 @@ const MAX_FIRINGS = 100;
 /** Does the work for the items that are not locked, and returns `busy` for the others. */
 async function exceptLocked<Item, Result>(
   items: readonly Item[],
-  waits: ((item: Item) => boolean) | null,
+  isLocked: ((item: Item) => boolean) | null,
   busy: Result,
   work: (items: readonly Item[]) => Promise<Result[]>,
 ): Promise<Result[]> {
-  if (waits === null) return work(items);
-  const free = items.filter((item) => !waits(item));
+  if (isLocked === null) return work(items);
+  const free = items.filter((item) => !isLocked(item));
   const results = free.length === 0 ? [] : await work(free);
-  return items.map((item) => (waits(item) ? busy : (results.shift() as Result)));
+  return items.map((item) => (isLocked(item) ? busy : (results.shift() as Result)));
 }
 
 /** Splits firings, in order, so that each part has a schedule at most once. */

@@ -30,7 +30,17 @@ type FilterFlags = {
 } & Readonly<Record<"type" | "queue", TextsFlag>> &
   Readonly<
     Record<
-      "user" | "tag" | "key" | "schedule" | "parent" | "input-path" | "equals" | "input-text" | "after" | "before",
+      | "user"
+      | "tag"
+      | "key"
+      | "schedule"
+      | "parent"
+      | "fingerprint"
+      | "input-path"
+      | "equals"
+      | "input-text"
+      | "after"
+      | "before",
       TextFlag
     >
   >;
@@ -51,6 +61,7 @@ export const FILTER: FilterFlags = {
   key: { kind: "text", description: "Only the job that holds this unique key. Add --user for the key of a user." },
   schedule: { kind: "text", description: "Only jobs of this schedule." },
   parent: { kind: "text", placeholder: "id", description: "Only jobs that the handler of this job enqueued." },
+  fingerprint: { kind: "text", description: "Only jobs of this group of errors: see holdfast errors." },
   "input-path": {
     kind: "text",
     placeholder: "path",
@@ -64,7 +75,7 @@ export const FILTER: FilterFlags = {
   "input-text": {
     kind: "text",
     placeholder: "text",
-    description: "Only jobs with this text in their input. Upper and lower case are the same.",
+    description: "Only jobs with this text in their input. Case is ignored.",
   },
   after: {
     kind: "text",
@@ -92,6 +103,7 @@ export interface GivenFilter {
   readonly key: string | undefined;
   readonly schedule: string | undefined;
   readonly parent: string | undefined;
+  readonly fingerprint: string | undefined;
   readonly "input-path": string | undefined;
   readonly equals: string | undefined;
   readonly "input-text": string | undefined;
@@ -101,7 +113,7 @@ export interface GivenFilter {
 
 /** The filter of the given flags. */
 export function conditionsOf(given: GivenFilter): JobConditions {
-  const { id = [], state, type, queue, priority, user, tag, key, schedule, parent, after, before } = given;
+  const { id = [], state, type, queue, priority, user, tag, key, schedule, parent, fingerprint, after, before } = given;
   const input = inputOf(given);
   return {
     ...(id.length > 0 && { id }),
@@ -114,6 +126,7 @@ export function conditionsOf(given: GivenFilter): JobConditions {
     ...(key !== undefined && { key }),
     ...(schedule !== undefined && { schedule }),
     ...(parent !== undefined && { parent }),
+    ...(fingerprint !== undefined && { fingerprint }),
     ...(input !== undefined && { input }),
     ...(after !== undefined && { createdAfter: readTime(after, "past") }),
     ...(before !== undefined && { createdBefore: readTime(before, "past") }),

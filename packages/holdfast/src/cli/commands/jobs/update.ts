@@ -33,7 +33,7 @@ export const update: Command = command({
       stdin: true,
       description: "New input as JSON, or - to read it from stdin.",
     },
-    "set-tag": { kind: "text", placeholder: "tag", repeated: true, description: "Tag, instead of all tags." },
+    "set-tag": { kind: "text", placeholder: "tag", repeated: true, description: "New tag; replaces all tags." },
     "set-attempts": {
       kind: "count",
       min: 1,

@@ -234,20 +234,20 @@ export class Claims {
   }
 
   /**
-   * Reads and claims until the limit is reached or no more jobs are due. `contended`: leave the shard to another worker
-   * after a conflict, because there are other shards and every failed condition costs as much as a claim.
+   * Reads and claims until the limit is reached or no more jobs are due. `leaveOnConflict`: leave the shard to another
+   * worker after a conflict, because there are other shards and every failed condition costs as much as a claim.
    */
-  async #claimAll(readers: readonly LaneReader[], scan: Scan, contended: boolean, read?: Entry[]): Promise<void> {
+  async #claimAll(readers: readonly LaneReader[], scan: Scan, leaveOnConflict: boolean, read?: Entry[]): Promise<void> {
     let open = readers;
     let seen = read ?? (await this.#readAll(open, scan));
     for (;;) {
       open = open.filter(({ after }) => after !== null);
       // An expired lease is due since its end, but its entry is at the original due time. Entries between the two that
       // were not read yet come first.
-      const known = contended ? undefined : open.map(({ readTo }) => readTo).toSorted()[0];
+      const known = leaveOnConflict ? undefined : open.map(({ readTo }) => readTo).toSorted()[0];
       const ready = seen.filter(({ order }) => known === undefined || order <= known);
       const later = seen.filter(({ order }) => known !== undefined && order > known);
-      if (contended) {
+      if (leaveOnConflict) {
         if (!(await this.#claimAny(ready, scan))) return;
       } else
         await this.#claimThese(

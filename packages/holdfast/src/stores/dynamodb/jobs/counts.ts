@@ -29,11 +29,15 @@ export class Counts {
   /** A job has finished. DynamoDB deletes it after `ttl`; if that is null, a purge does. */
   finished(job: Pick<JobItem, "queue" | "type">, state: FinishedState, now: number, ttl: number | null = null): void {
     if (state === "completed") this.#add(job, ttl, 1);
-    this.finishedAndDeleted(state, now);
+    this.#countEnd(state, now);
   }
 
   /** A job has finished and was deleted. */
   finishedAndDeleted(state: FinishedState, now: number): void {
+    this.#countEnd(state, now);
+  }
+
+  #countEnd(state: FinishedState, now: number): void {
     // Counted by second, for the figures of the last minute.
     const second = Math.floor(now / 1_000);
     const name = `${second} ${state}`;

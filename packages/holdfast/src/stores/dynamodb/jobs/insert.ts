@@ -14,12 +14,11 @@ import {
   keyItemOf,
   newInputKey,
   newItem,
-  newShard,
   readItem,
   scopeOf,
   type Draft,
 } from "./items.js";
-import { jobKey, newListedKey, uniqueKey } from "./item-keys.js";
+import { jobKey, newListedKey, shardOf, uniqueKey } from "./item-keys.js";
 import type { Table, TransactItem } from "../connection/table.js";
 
 const MAX_TRIES = 20;
@@ -63,7 +62,7 @@ export class Inserts {
       createdAt: now,
       listed: newListedKey(now, job.id),
       now,
-      shard: newShard(job.id, shards),
+      shard: shardOf(job.id, shards),
       requestToken,
       inputKey,
     };

@@ -31,7 +31,6 @@ import {
   laneKey,
   listKey,
   ownTimeKey,
-  shardOf,
   sortableTime,
   uniqueKey,
 } from "./item-keys.js";
@@ -363,9 +362,4 @@ export function claimedJob(
     trace: stringOf(item, "trace"),
     ...claim,
   };
-}
-
-/** The shard of a new job. */
-export function newShard(id: string, shards: number): number {
-  return shardOf(id, shards);
 }

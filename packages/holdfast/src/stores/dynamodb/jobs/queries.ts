@@ -242,7 +242,7 @@ class First {
 const NO_JOBS: JobPage = { jobs: [], cursor: null };
 // How many jobs one call reads if few of them match.
 const MAX_READ = 500;
-// DynamoDB returns as many jobs in one response.
+// Jobs per batch: as many as one BatchGetItem request reads.
 const PAGE = 100;
 const MAX_KEPT = 1_000;
 

@@ -1,6 +1,6 @@
 import { InvalidOptionError } from "../../../errors.js";
 import { toStoreError, isConnectionLost, isServerFull, sqlState } from "./errors.js";
-import { ConnectionLender } from "./connection-lease.js";
+import { ConnectionLender } from "./connection-lender.js";
 import { qualify, type Qualified } from "./qualify.js";
 
 /**
@@ -274,8 +274,8 @@ export class TransactionQueue {
 
   async run<Result>(tx: object, work: () => Promise<Result>): Promise<Result> {
     const result = (this.#last.get(tx) ?? Promise.resolve()).then(work);
-    const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
-    this.#last.set(tx, result.then(nextTurn, nextTurn));
+    const nextIteration = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
+    this.#last.set(tx, result.then(nextIteration, nextIteration));
     return result;
   }
 }

@@ -10,14 +10,16 @@ export function differences(expected: readonly Part[], actual: readonly Part[], 
   const there = new Map(actual.map((part) => [key(part), part]));
   const known = new Set(expected.map(key));
   // Parts of a missing table are not reported separately.
-  const lost = expected.filter((part) => part.kind === "table" && !there.has(key(part))).map(({ name }) => `${name}.`);
+  const missingTables = expected
+    .filter((part) => part.kind === "table" && !there.has(key(part)))
+    .map(({ name }) => `${name}.`);
   // Invalid indexes have their own check, with other advice.
   const invalid = new Set(actual.filter(({ kind }) => kind === "invalid index").map(({ name }) => `index ${name}`));
   const findings: Finding[] = [];
   for (const part of expected) {
     const found = there.get(key(part));
     if (invalid.has(key(part))) continue;
-    if (lost.some((table) => part.name.startsWith(table))) continue;
+    if (missingTables.some((table) => part.name.startsWith(table))) continue;
     if (found === undefined) findings.push(missing(part, target));
     else if (found.definition !== part.definition) findings.push(different(part, found));
   }

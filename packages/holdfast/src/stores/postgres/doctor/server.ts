@@ -91,9 +91,8 @@ export function judgeConnections(seen: { max: number; used: number; ours: number
   return left < (wanted ?? FEW_CONNECTIONS) ? warning("connections", found, advice) : ok("connections", found);
 }
 
-/** Other roles' sessions hide their age and query without the privilege to see them. */
-export async function checkRights(runner: Runner, patient: Target): Promise<Finding[]> {
-  return [...(await checkSessions(runner)), ...(await checkOwners(runner, patient))];
+export async function checkRights(runner: Runner, target: Target): Promise<Finding[]> {
+  return [...(await checkSessions(runner)), ...(await checkOwners(runner, target))];
 }
 
 /** Only for a role that may create objects in the schema: others do not migrate, so the tables belong to another role. */
@@ -111,6 +110,7 @@ async function checkOwners(runner: Runner, { settings, schema }: Target): Promis
   ];
 }
 
+/** Without a privilege, the age and the query of other roles' sessions are hidden. */
 async function checkSessions(runner: Runner): Promise<Finding[]> {
   const text = `SELECT pg_catalog.count(*)::integer, pg_catalog.count(*) FILTER (WHERE query = '<insufficient privilege>')::integer, current_user::text
     FROM pg_catalog.pg_stat_activity WHERE datname = pg_catalog.current_database()`;

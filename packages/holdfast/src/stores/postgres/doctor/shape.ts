@@ -15,7 +15,7 @@ export interface Part {
 }
 
 // Even printing the definition of a view locks its tables.
-const PATIENCE = "SET LOCAL lock_timeout = '2s'";
+const LOCK_TIMEOUT = "SET LOCAL lock_timeout = '2s'";
 
 /** Null: there are no tables. */
 export async function versionOf(runner: Runner, { settings }: Target): Promise<number | null> {
@@ -45,7 +45,7 @@ export function judgeVersion(version: number | null, latest: number = MIGRATIONS
  */
 export async function checkShape(db: Db, target: Target): Promise<Finding[]> {
   const actual = await db.transaction(async (runner) => {
-    await runner.script(PATIENCE);
+    await runner.script(LOCK_TIMEOUT);
     return partsOf(runner, target.schema);
   });
   let expected: Part[];
@@ -64,7 +64,7 @@ export async function checkShape(db: Db, target: Target): Promise<Finding[]> {
 async function expectedParts(db: Db, target: Target): Promise<Part[]> {
   const scratch = `holdfast_shape_${randomBytes(6).toString("hex")}`;
   return db.transaction(async (runner) => {
-    await runner.script(`${PATIENCE}; SET LOCAL client_min_messages = error; SAVEPOINT holdfast_shape`);
+    await runner.script(`${LOCK_TIMEOUT}; SET LOCAL client_min_messages = error; SAVEPOINT holdfast_shape`);
     // Foreign keys to users and roles are not compared: creating them would lock the application's tables.
     const settings = { ...target.settings, schema: `"${scratch}"`, users: null, access: null };
     await runner.script(migrationScript(settings));

@@ -3,14 +3,14 @@ import { countOf, levelOf, ok, problem, type Finding, type Target } from "./find
 
 const DEAD = { warning: 20_000, problem: 1_000_000 };
 /** Tables with many updates and deletes; without vacuum they only grow. */
-const BUSY = ["live", "archive", "deltas", "keys", "attempts"];
+const VACUUMED = ["live", "archive", "deltas", "keys", "attempts"];
 
 export async function checkAutovacuum(runner: Runner, { schema }: Target): Promise<Finding[]> {
   const text = `SELECT pg_catalog.current_setting('autovacuum') = 'off' OR pg_catalog.current_setting('track_counts') = 'off',
     pg_catalog.array_to_json(ARRAY(SELECT c.relname::text FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
       WHERE n.nspname = $1 AND c.relname = ANY ($2::text[]) AND EXISTS (SELECT 1 FROM pg_catalog.pg_options_to_table(c.reloptions)
         WHERE option_name = 'autovacuum_enabled' AND NOT option_value::boolean) ORDER BY 1))::text`;
-  const [row] = await runner.run(unnamed(text), [schema, BUSY]);
+  const [row] = await runner.run(unnamed(text), [schema, VACUUMED]);
   const offHere = row?.[0] as boolean;
   const tables = JSON.parse((row?.[1] ?? "[]") as string) as string[];
   if (offHere) {

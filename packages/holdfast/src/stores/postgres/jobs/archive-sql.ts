@@ -3,8 +3,8 @@ import { COMMON } from "../schema/schema.js";
 import { tagEntries } from "./tag-entries.js";
 
 /**
- * Parts of statements that move jobs out of a table. Each expects `t` with the time. The first three also expect a part
- * `gone` with the rows that left the live table.
+ * Parts of statements that move or delete jobs. Each expects `t` with the time. `freeKeys` and `deltas` also expect a part
+ * `gone` with the rows that left the live table; `deltas` expects `kept` with the rows that were inserted into the archive.
  */
 export interface ArchiveSql {
   /**

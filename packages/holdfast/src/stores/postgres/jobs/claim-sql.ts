@@ -22,7 +22,7 @@ export type LaneSource = "all" | "snapshot";
  *   their priorities.
  * - `candidates`: due jobs, found and locked in order, at most the limit; `selected`: as many of them as fit into the
  *   byte limit.
- * - `expired_leases`: those among them whose worker was lost, as they were; `history` gets an attempt for each.
+ * - `expired_leases`: those among them whose lease has expired, as they were; `history` gets an attempt for each.
  * - `claimed`: the update. Only rows that it returns were claimed: a row may have changed after it was found.
  * - `freed_keys`: keys with scope `waiting` end with the claim. `deltas`: the counters of states. `recorded`: see recording.ts.
  * - `skipped`: whether due jobs are locked by other sessions. `next_due`: when to claim again.

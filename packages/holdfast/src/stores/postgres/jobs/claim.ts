@@ -35,7 +35,10 @@ export function claimOperation(
   });
   const statements = { all: statementsFor("all"), snapshot: statementsFor("snapshot") };
   const liveLanes = new LiveLanes(sql);
-  /** By queues, whose last claim returned fewer jobs than requested: from when on the fast path may be used. */
+  /**
+   * From when on the fast path may be used (monotonic time), by the queues of the request. Queues whose last claim reached its
+   * limit have no entry, and use the full statement.
+   */
   const fastPathAllowedAt = new Map<string, number>();
   const cursors = { plain: new ClaimCursors(), typed: new ClaimCursors() };
 

@@ -37,7 +37,7 @@ export interface InsertTerms {
   waitMs: number;
 }
 
-/** The result for a job with a key: inserted, its id already exists, or its key is held, by `holder` if it still is. */
+/** The result for a job with a key: inserted, its id exists, or its key was held. `holder`: the job that holds the key now. */
 export type KeyedResult = "new" | "known" | { holder: string | undefined };
 
 /** How jobs are written: directly to the tables, or by functions. */
@@ -47,8 +47,8 @@ export interface InsertMethod {
   /** Jobs with keys. */
   keyed(runner: InsertRunner, jobs: readonly Keyed[], terms: InsertTerms): Promise<KeyedResult[]>;
   /**
-   * Rewrites the job that holds the key. `freed`: it no longer holds the key. `kept`: it no longer waits, so it is
-   * unchanged.
+   * Rewrites the job that holds the key. `freed`: it no longer holds the key. `kept`: it is no longer waiting, so
+   * it is unchanged.
    */
   replace(runner: InsertRunner, job: Keyed, holder: string, terms: InsertTerms): Promise<"freed" | "kept" | "replaced">;
 }

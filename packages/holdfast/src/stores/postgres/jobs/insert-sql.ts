@@ -11,12 +11,15 @@ import { tagEntries } from "./tag-entries.js";
  * mention them.
  */
 export type Width = "narrow" | "wide";
-/** How many values a batch has, with the time. */
+/** How many values a batch has, including the time. */
 export const BATCH_VALUES: Readonly<Record<Width, number>> = { narrow: 19, wide: 21 };
-/** How many values a single job has, with the time. */
+/** How many values a single job has, including the time. */
 export const SINGLE_VALUES: Readonly<Record<Width, number>> = { narrow: 13, wide: 14 };
 
-/** The SQL of inserts, for the store and for the SQL functions. */
+/**
+ * The SQL of inserts, for the store and for the SQL functions. The inserts fail with {@link FINISHED_MEANWHILE} if the id of a new
+ * job belongs to a finished one.
+ */
 export interface InsertTexts {
   /** Jobs without keys. Returns the ids that are new, comma-separated, or NULL if all are. `lockWait` as below. */
   plain(lockWait: string | null): string;
@@ -33,8 +36,6 @@ export interface InsertTexts {
    *
    * If a job's key is free but another transaction has just inserted its id, the key must not stay behind: the statement
    * fails with a division by zero or, without `lockWait`, reports it in the column `lost`.
-   *
-   * All of them fail with {@link FINISHED_MEANWHILE} if the id of a new job belongs to a finished one.
    */
   keyed(lockWait: string | null): string;
   /**

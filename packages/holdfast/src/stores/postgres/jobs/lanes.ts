@@ -236,6 +236,7 @@ function columnsOf(lanes: readonly Lane[], now: number | null): unknown[] {
   return [now, lanes.map(({ queue }) => queue), lanes.map(({ priority }) => priority)];
 }
 
-function nameOf({ queue, priority }: Lane): string {
+/** A string that identifies a lane, for maps and sets. */
+export function nameOf({ queue, priority }: Lane): string {
   return `${priority} ${queue}`;
 }

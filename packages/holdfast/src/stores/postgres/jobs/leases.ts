@@ -55,8 +55,8 @@ export function leaseOperations(sql: Sql, recorder: Recorder): LeaseOperations {
   );
   const readLeases = sql.statement(
     "read_leases",
-    `SELECT id::text, fence, state, cancel_at IS NOT NULL FROM ${s}.live WHERE id = ANY ($1::uuid[])
-     UNION ALL SELECT id::text, fence, state, false FROM ${s}.archive WHERE id = ANY ($1::uuid[])`,
+    `SELECT id::text, fence, state FROM ${s}.live WHERE id = ANY ($1::uuid[])
+     UNION ALL SELECT id::text, fence, state FROM ${s}.archive WHERE id = ANY ($1::uuid[])`,
   );
   const outcomes = `o AS MATERIALIZED (
     SELECT * FROM ${rowsOf("$2::uuid[], $4::text[], $5::text[], $6::integer[], $7::integer[], $8::bigint[], $9::text[], $10::text[], $11::bigint[], $12::text[], $13::bigint[], $14::text[]")}
@@ -323,11 +323,10 @@ export function leaseOperations(sql: Sql, recorder: Recorder): LeaseOperations {
 interface CurrentLease {
   fence: number;
   state: State;
-  cancel: boolean;
 }
 
-function readCurrentLease([id, fence, state, cancel]: Row): [string, CurrentLease] {
-  return [id as string, { fence: fence as number, state: state as State, cancel: cancel as boolean }];
+function readCurrentLease([id, fence, state]: Row): [string, CurrentLease] {
+  return [id as string, { fence: fence as number, state: state as State }];
 }
 
 function asCancelled(outcome: Outcome): Outcome {

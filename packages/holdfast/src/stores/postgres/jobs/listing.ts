@@ -136,7 +136,7 @@ export function pageFinder(sql: Sql, bounds: ListLimits = BOUNDS): PageFinder {
     async first(source, range, filter, limit, order) {
       const values: unknown[] = [limit];
       const scans = scansOf(sql, source, range, order, values);
-      const conditions = residue(sql, source, filter, values);
+      const conditions = otherConditions(sql, source, filter, values);
       const text = scans.map((scan) => firstOf(sql, scan, conditions)).join(" UNION ALL ");
       return (await runner.run(sql.statement("list_first", text), values)).map(([seq]) => seq as number);
     },
@@ -276,7 +276,7 @@ function ofParent(placeholder: string): string {
 const isUuid = new RegExp(UUID);
 
 /** The conditions of a filter that a source does not apply itself. */
-function residue(sql: Sql, source: Source, filter: JobFilter, values: unknown[]): string {
+function otherConditions(sql: Sql, source: Source, filter: JobFilter, values: unknown[]): string {
   const terms = new Conditions(values);
   if (source.by !== "kinds") {
     terms.add((v) => `j.state = ANY (${v}::text[])`, filter.states);

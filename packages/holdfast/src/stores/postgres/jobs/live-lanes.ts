@@ -1,6 +1,6 @@
 import { ALL_QUEUES } from "../../../defaults.js";
 import type { Runner } from "../connection/db.js";
-import type { Lane } from "./lanes.js";
+import { nameOf, type Lane } from "./lanes.js";
 import { rowsOf, type Sql } from "../connection/sql.js";
 
 // Up to this many lanes, scanning all of them costs less than tracking which of them hold jobs.
@@ -174,8 +174,4 @@ function readSnapshot(at: string, text: string): LaneSnapshot {
 
 function snapshotOf(at: string, lanes: readonly Lane[], paused: readonly string[]): LaneSnapshot {
   return { at, queues: lanes.map(({ queue }) => queue), priorities: lanes.map(({ priority }) => priority), paused };
-}
-
-function nameOf({ queue, priority }: Lane): string {
-  return `${priority} ${queue}`;
 }

@@ -32,7 +32,7 @@ export function queueOperations(sql: Sql): QueueOperations {
     "resume",
     `WITH ${forget} UPDATE ${s}.lanes SET paused = false WHERE queue = $1 AND paused`,
   );
-  // Not a lane: it must not stay as a queue.
+  // `*` is not a queue, so its row must not remain.
   const resumeAll = sql.statement("resume_all", `WITH ${forget} DELETE FROM ${s}.lanes WHERE queue = $1`);
   const lanes = sql.statement(
     "lanes",

@@ -12,7 +12,7 @@ const LOCK_WAIT_MS = 2_000;
 // A key that other sessions keep changing is held by one of their jobs.
 const TRIES = 5;
 
-/** keyHolder and freeKey. Keys that end with their job, or by the time, are not held any more when that has happened. */
+/** `keyHolder` and `freeKey`. A key is held until its period ends or its job is deleted; a key of scope `forever` even after. */
 export function keyOperations(sql: Sql): KeyOperations {
   const { s } = sql;
   const exists = `(EXISTS (SELECT 1 FROM ${s}.live l WHERE l.id = k.job) OR EXISTS (SELECT 1 FROM ${s}.archive a WHERE a.id = k.job))`;

@@ -103,8 +103,8 @@ export class Notifier {
   }
 
   #notify(hint: Hint): void {
-    // If it fails, only a hint is lost: polling finds the jobs. It waits for the next turn of the event loop, so that a
-    // claim of this process goes first.
+    // If it fails, only a hint is lost: polling finds the jobs. It waits for the next iteration of the event loop, so that
+    // a claim of this process goes first.
     const sent = new Promise((resolve) => setImmediate(resolve))
       .then(() => this.#db.run(NOTIFY, this.#values(hint, this.#self)))
       .catch(() => {});

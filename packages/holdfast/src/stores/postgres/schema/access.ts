@@ -35,7 +35,7 @@ export interface AccessRoles {
   enqueue?: string;
   /** Runs workers, schedules and maintenance. Default `<schema>_work`. */
   work?: string;
-  /** Also pauses queues. Default `<schema>_admin`. */
+  /** Also pauses queues, and manages the audit log and API tokens. Default `<schema>_admin`. */
   admin?: string;
 }
 

@@ -3,8 +3,8 @@ import type { Migration } from "./schema.js";
 import { secondView } from "./views.js";
 
 /**
- * The view `jobs` gets the names of the API. The old one stays, as `job_records`: views that depend on it follow the rename. Roles that
- * could read the old view can read both. The functions are created again with their present error messages.
+ * The view `jobs` gets the names of the API. The old one stays, as `job_records`: views that depend on it follow the rename.
+ * Roles that could read the old view can read both. The functions are created again with their current error messages.
  */
 export const API_NAMES: Migration = {
   version: 7,

@@ -8,7 +8,7 @@ import { sqlFor, WAITING, type Sql } from "../connection/sql.js";
 import type { SchemaSettings } from "./schema.js";
 
 /**
- * The values of a batch, without the time: that is the server's, because with a later one a caller could take held keys.
+ * The values of a batch, without the time. The functions use the server's time: with a later one a caller could take held keys.
  */
 export const COLUMNS = {
   id: "uuid",
@@ -35,7 +35,7 @@ export const placeholderOf = (column: keyof typeof COLUMNS): string => `$${Objec
 const INPUTS = placeholderOf("input");
 const BYTES = placeholderOf("bytes");
 const KEYS = placeholderOf("key");
-/** With parents and settings, for jobs that have them. Earlier versions call the functions without. */
+/** `wide` adds parents and settings, for jobs that have them. Earlier versions call the functions only with `narrow` batches. */
 const BATCHES: Readonly<Record<Width, readonly string[]>> = { narrow: BATCH, wide: [...BATCH, "text[]", "text[]"] };
 const SETTINGS = `$${BATCH.length + 2}`;
 
@@ -44,8 +44,8 @@ interface InsertFunction {
   parameters: readonly string[];
 }
 
-// CREATE OR REPLACE FUNCTION cannot change the names and types of the columns that a function returns. After the batch: the
-// lock timeout in milliseconds, and the job that holds the key.
+// The parameters after the batch are the lock timeout in milliseconds and the job that holds the key. The columns that a function
+// returns must keep their names and types: CREATE OR REPLACE FUNCTION cannot change them.
 const functionsOf = (width: Width): Record<"plain" | "keyed" | "replace", InsertFunction> => ({
   plain: { name: "add_jobs", parameters: [...BATCHES[width], "integer"] },
   keyed: { name: "add_keyed_jobs", parameters: [...BATCHES[width], "integer"] },

@@ -26,7 +26,7 @@ export const MATCH_TYPE: string = `j.type = l.type AND ${queueOf("j.")} = l.queu
  * slow if the role may not create it.
  *
  * Two processes that build a large index concurrently would deadlock and leave it invalid. So one process builds it at
- * a time, by a row of the table `turns`: behind a pooler in transaction mode, a session's advisory lock is no lock. A
+ * a time, by a row of the table `turns`: behind a pooler in transaction mode, a session's advisory lock does not work. A
  * build that takes longer than the duty is visible to the others in `pg_stat_progress_create_index`.
  */
 export class TypesIndex {

@@ -2,7 +2,7 @@ import type { Database } from "better-sqlite3";
 import { LIMITS } from "../../../defaults.js";
 import type { AttemptRecord, Outcome } from "../../../store.js";
 
-/** The last error of a job, and its failed attempts and log lines, each limited in number. */
+/** The last error of a job, its earlier attempts and its log lines, each limited in number. */
 export interface History {
   setError(job: number, error: NonNullable<Outcome["error"]>, now: number): void;
   appendAttempt(job: number, record: AttemptRecord): void;

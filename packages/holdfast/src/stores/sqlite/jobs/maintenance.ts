@@ -84,7 +84,7 @@ export function maintenanceOperations(
      WHERE holdfast_turns.at <= @now - @everyMs OR holdfast_turns.at > @now`,
   );
   const lastClock = db.prepare("SELECT at FROM holdfast_turns WHERE name = 'clock'").pluck();
-  const setLastSeen = db.prepare(
+  const setLastClock = db.prepare(
     "INSERT INTO holdfast_turns (name, at) VALUES ('clock', @now) ON CONFLICT DO UPDATE SET at = @now",
   );
   const makeDueNow = db.prepare(
@@ -133,7 +133,7 @@ export function maintenanceOperations(
     // or years, they would wait as long. Only a process that has seen its clock go back may move them: one whose own clock
     // is behind would run slots twice.
     if (wasClockSetBack) resetSchedules.run({ now });
-    setLastSeen.run({ now });
+    setLastClock.run({ now });
   }
 
   return {

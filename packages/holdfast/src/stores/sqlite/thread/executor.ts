@@ -286,8 +286,8 @@ function dataVersion(db: Database): number {
 
 /** Returns free pages to the file system, and truncates a large write-ahead log. */
 function compact(db: Database): void {
-  const spare = (db.pragma("freelist_count", { simple: true }) as number) - SPARE_PAGES;
-  if (spare > 0) db.pragma(`incremental_vacuum(${Math.min(spare, MAX_PAGES_FREED)})`);
+  const excess = (db.pragma("freelist_count", { simple: true }) as number) - SPARE_PAGES;
+  if (excess > 0) db.pragma(`incremental_vacuum(${Math.min(excess, MAX_PAGES_FREED)})`);
   else keepSparePages(db);
   const wal = statSync(`${realPathOf(db)}-wal`, { throwIfNoEntry: false });
   if (wal !== undefined && wal.size > WAL_TRUNCATE_BYTES) truncateWal(db);

@@ -107,8 +107,8 @@ export class FileGuard {
     if (this.#areFilesInPlace()) return true;
     this.#isMoved = true;
     if (isInPlace(this.file)) return this.#renewLog(isFirstNotice);
-    // SQLite would take the log as that of a file which now has the name, so it is checkpointed and emptied. Not if another
-    // process has written to it since: then it is the log of that file.
+    // If another file gets this name, SQLite would apply this log to it, so the log is checkpointed and emptied. Not if another
+    // process has written to the log since: then it belongs to that file.
     if (isFirstNotice && (!existsSync(this.#db.name) || this.#dataVersion() === this.#version)) this.#checkpointLog();
     return false;
   }

@@ -1,0 +1,50 @@
+import { ALL_QUEUES } from "../../defaults.js";
+import { dateOrNull } from "../../duration.js";
+import { readQueue } from "../../options.js";
+import type { QueueRecord, StoreStats } from "../../store.js";
+import type { EngineContext } from "../context.js";
+
+/** A queue, as `hf.queues()` returns it. */
+export interface QueueStatus extends Omit<QueueRecord, "pausedAt"> {
+  pausedAt: Date | null;
+}
+
+/** Pauses a queue, or all of them without one. `by`: who asked for it; null: the program itself. */
+export async function pauseQueues(
+  { store, events }: EngineContext,
+  queues: readonly unknown[],
+  by: string | null,
+): Promise<void> {
+  const queue = readQueueOrAll(queues);
+  await store.pause(queue, by);
+  events.emit("paused", { queue });
+}
+
+export async function resumeQueues({ store, events }: EngineContext, queues: readonly unknown[]): Promise<void> {
+  const queue = readQueueOrAll(queues);
+  await store.resume(queue);
+  events.emit("resumed", { queue });
+}
+
+/** Only a call without an argument means all queues: an undefined queue is a mistake. */
+function readQueueOrAll(queues: readonly unknown[]): string {
+  return queues.length === 0 ? ALL_QUEUES : readQueue(queues[0], "queue", "; all queues: call it without an argument");
+}
+
+/** Queues with jobs, including those in which all jobs are finished: the store lists only the others, but its counts contain all. */
+export async function listQueues({ store }: EngineContext): Promise<QueueStatus[]> {
+  const [known, { counts }] = await Promise.all([store.queues(), store.stats()]);
+  return withFinished(
+    known.filter(({ queue }) => queue !== ALL_QUEUES),
+    counts,
+  ).map((record) => ({ ...record, pausedAt: dateOrNull(record.pausedAt) }));
+}
+
+function withFinished(known: readonly QueueRecord[], counts: StoreStats["counts"]): QueueRecord[] {
+  const others = new Set(counts.map(({ queue }) => queue));
+  for (const { queue } of known) others.delete(queue);
+  const finished = [...others].map((queue): QueueRecord => {
+    return { queue, paused: false, pausedAt: null, pausedBy: null, priorities: [] };
+  });
+  return [...known, ...finished].toSorted((a, b) => (a.queue < b.queue ? -1 : 1));
+}

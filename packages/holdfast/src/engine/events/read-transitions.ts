@@ -1,0 +1,45 @@
+import { CursorExpiredError } from "../../errors.js";
+import { readCount } from "../../options.js";
+import type { EngineContext } from "../context.js";
+import { readFollowOptions, showCursor, transitionOf, type FollowOptions, type Transition } from "./follow.js";
+
+/** One page of transitions, for callers that ask again and again instead of waiting. */
+export interface TransitionList {
+  transitions: Transition[];
+  /** Where the next page begins. Valid for 10 minutes. */
+  cursor: string;
+}
+
+const MAX_LIMIT = 1_000;
+const RECORD_MS = 60_000;
+const RECORD_AGAIN_MS = 20_000;
+
+/** When each client has last prolonged the recording of transitions, as monotonic time. */
+const recordedAt = new WeakMap<object, number>();
+
+/**
+ * The transitions after a cursor; without one, none yet, and the cursor to begin with. Recording continues for a minute after each
+ * call.
+ */
+export async function readTransitions(
+  engine: EngineContext,
+  { limit = 200, ...options }: Omit<FollowOptions, "signal"> & { limit?: number | undefined },
+): Promise<TransitionList> {
+  const { store, clock } = engine;
+  const maxItems = readCount(limit, "limit", 1, MAX_LIMIT);
+  const { position, matches } = await readFollowOptions(engine, options);
+  if (position === null) {
+    recordedAt.set(store, clock.monotonic());
+    return { transitions: [], cursor: await showCursor(engine, await store.recordTransitions(RECORD_MS)) };
+  }
+  if (clock.monotonic() - (recordedAt.get(store) ?? Number.NEGATIVE_INFINITY) >= RECORD_AGAIN_MS) {
+    recordedAt.set(store, clock.monotonic());
+    // Read first: if recording had lapsed, prolonging it would hide that the cursor has expired.
+    if ((await store.transitions(position, 1)) === null) throw new CursorExpiredError();
+    await store.recordTransitions(RECORD_MS);
+  }
+  const page = await store.transitions(position, maxItems);
+  if (page === null) throw new CursorExpiredError();
+  const cursor = await showCursor(engine, page.cursor);
+  return { transitions: page.transitions.filter(matches).map((each) => transitionOf(each, cursor)), cursor };
+}

@@ -1,0 +1,173 @@
+import { DEFAULTS } from "../../defaults.js";
+import { CursorExpiredError, isOutage } from "../../errors.js";
+import type { TransitionPage } from "../../store.js";
+import type { EngineContext } from "../context.js";
+
+type Parts = Pick<EngineContext, "store" | "clock" | "events">;
+
+const PAGE = 500;
+// Transitions are read this soon after a hint, so that those of one burst are read together.
+const HINT_DELAY_MS = 50;
+const MAX_RETRY_MS = 5_000;
+// Recording continues this long after the last refresh, so that a killed process does not leave it on.
+const RECORD_MS = 60_000;
+const REFRESH_MS = 20_000;
+// A new follower starts where the others are, unless they have not read for this long.
+const MAX_START_AGE_MS = 3_000;
+
+/**
+ * Reads transitions for all followers of a client. Followers at the same cursor share each read, so that any number of them costs
+ * as much as one; those that resumed at their own cursor poll less often, the more of them there are. While there is a follower,
+ * recording is prolonged every 20 s.
+ */
+export class TransitionReader {
+  readonly #parts: Parts;
+  /** The next pages, by cursor. */
+  readonly #reads = new Map<string, Promise<TransitionPage>>();
+  #followers = 0;
+  /** Where a new follower starts: the cursor of the newest read, and its monotonic time. */
+  #newest: { cursor: string; at: number } | null = null;
+  #starting: Promise<string> | null = null;
+  #refreshTimer: { cancel(): void } | null = null;
+  #stopListening: (() => void) | null = null;
+  readonly #wakers = new Set<() => void>();
+  #isWakeScheduled = false;
+  #closed = false;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  /** After that, followers end. */
+  get closed(): boolean {
+    return this.#closed;
+  }
+  get followers(): number {
+    return this.#followers;
+  }
+
+  /** Call it once for each follower, and `leave` once when it ends. */
+  join(): void {
+    this.#followers++;
+    if (this.#followers > 1) return;
+    this.#stopListening = this.#parts.store.listen(() => this.#wake(HINT_DELAY_MS));
+    this.#refreshLater();
+  }
+
+  leave(): void {
+    this.#followers--;
+    if (this.#followers > 0) return;
+    this.#stopListening?.();
+    this.#refreshTimer?.cancel();
+    this.#newest = null;
+    this.#starting = null;
+    this.#reads.clear();
+    this.#wake(0);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#wake(0);
+  }
+
+  /** The cursor of a new follower. */
+  start(): Promise<string> {
+    const { store, clock } = this.#parts;
+    if (this.#newest !== null && clock.monotonic() - this.#newest.at <= MAX_START_AGE_MS) {
+      return Promise.resolve(this.#newest.cursor);
+    }
+    const forget = (): void => void (this.#starting = null);
+    this.#starting ??= store.recordTransitions(RECORD_MS).then((cursor) => this.#setNewest(cursor));
+    this.#starting.then(forget, forget);
+    return this.#starting;
+  }
+
+  /** The next transitions after a cursor; waits for them. Throws `CursorExpiredError`. */
+  next(cursor: string, signal: AbortSignal): Promise<TransitionPage> {
+    let read = this.#reads.get(cursor);
+    if (read === undefined) {
+      read = this.#read(cursor);
+      this.#reads.set(cursor, read);
+      const forget = (): void => void this.#reads.delete(cursor);
+      read.then(forget, forget);
+    }
+    return untilAborted(read, signal);
+  }
+
+  #setNewest(cursor: string): string {
+    this.#newest = { cursor, at: this.#parts.clock.monotonic() };
+    return cursor;
+  }
+
+  async #read(from: string): Promise<TransitionPage> {
+    const isNewest = from === this.#newest?.cursor;
+    let cursor = from;
+    for (let failures = 0; ;) {
+      try {
+        const page = await this.#parts.store.transitions(cursor, PAGE);
+        failures = 0;
+        if (page === null) throw new CursorExpiredError();
+        if (isNewest) this.#setNewest(page.cursor);
+        if (page.transitions.length > 0 || this.#followers === 0 || this.#closed) return page;
+        cursor = page.cursor;
+      } catch (error) {
+        if (!isOutage(error) || this.#followers === 0 || this.#closed) throw error;
+        if (failures++ === 0) this.#parts.events.emit("outage", { doing: "follow", error });
+      }
+      await this.#pause(failures);
+    }
+  }
+
+  /** Waits for a hint or the poll interval. */
+  #pause(failures: number): Promise<void> {
+    const { capabilities } = this.#parts.store;
+    const pollMs = capabilities.metered ? 2 * DEFAULTS.pollMs : DEFAULTS.pollMs / 4;
+    // Each read of followers at different cursors is one request.
+    const spreadMs = Math.max(pollMs, this.#reads.size * 20);
+    const delayMs = failures === 0 ? spreadMs : Math.min(pollMs * 2 ** failures, MAX_RETRY_MS);
+    return new Promise((resolve) => {
+      const done = (): void => {
+        this.#wakers.delete(done);
+        timer.cancel();
+        resolve();
+      };
+      // Not in the background: a program that only follows jobs must not end.
+      const timer = this.#parts.clock.after(delayMs, done);
+      if (failures === 0 && this.#reads.size <= 2) this.#wakers.add(done);
+    });
+  }
+
+  #wake(delayMs: number): void {
+    const wake = (): void => {
+      this.#isWakeScheduled = false;
+      for (const waker of this.#wakers) waker();
+    };
+    if (delayMs === 0) wake();
+    else if (this.#wakers.size > 0 && !this.#isWakeScheduled) {
+      this.#isWakeScheduled = true;
+      this.#parts.clock.after(delayMs, wake, { background: true });
+    }
+  }
+
+  #refreshLater(): void {
+    const refresh = (): void => {
+      this.#parts.store
+        .recordTransitions(RECORD_MS)
+        .catch((error: unknown) => this.#parts.events.emit("outage", { doing: "follow", error }))
+        .finally(() => {
+          if (this.#followers > 0 && !this.#closed) this.#refreshLater();
+        });
+    };
+    this.#refreshTimer = this.#parts.clock.after(REFRESH_MS, refresh, { background: true });
+  }
+}
+
+/** Rejects with the signal's reason when it aborts; the work itself continues for others. */
+function untilAborted<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result> {
+  if (signal.aborted) return Promise.reject(signal.reason as Error);
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(signal.reason as Error);
+    signal.addEventListener("abort", onAbort, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
+  });
+}

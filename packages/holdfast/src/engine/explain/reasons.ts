@@ -1,0 +1,247 @@
+import { ALL_QUEUES } from "../../defaults.js";
+import { lengthOf } from "../../duration.js";
+import { isLive } from "../../live-worker.js";
+import { isFinished, isLeased } from "../../job/state.js";
+import type { QueueRecord, StoredJob, StoredWorker } from "../../store.js";
+import { NO_HANDLER } from "../worker/outcome.js";
+
+/**
+ * Why a job does not run. Later versions add kinds, so handle those you do not know by showing their text.
+ *
+ * - `completed`, `dead`, `cancelled`: it has ended. `key-held`: it cannot be retried, because another job has its unique key.
+ * - `leased`: a worker has it. `worker-lost`: that worker is not live any more. `cancelling`: cancellation was requested.
+ * - `due-later`, `retry`, `no-handler`: it waits for a time. `expired`: it waited too long.
+ * - `paused`: its queue is paused, or all queues are. `no-worker`: no live worker takes it. `ahead`: other jobs come first.
+ * - `busy`: all workers that take it are busy. `ready`: nothing holds it back.
+ */
+export type ReasonKind =
+  | "completed"
+  | "dead"
+  | "cancelled"
+  | "key-held"
+  | "leased"
+  | "worker-lost"
+  | "cancelling"
+  | "expired"
+  | "due-later"
+  | "retry"
+  | "no-handler"
+  | "paused"
+  | "no-worker"
+  | "ahead"
+  | "busy"
+  | "ready"
+  | (string & {});
+
+/** One reason why a job does not run, or what it does instead. */
+export interface Reason {
+  kind: ReasonKind;
+  text: string;
+  /** What would change it; null if nothing can. */
+  change: string | null;
+  /** When it changes by itself, if that is known. */
+  until: Date | null;
+  /** Other jobs that come first, for `ahead`. */
+  jobs?: number;
+  /** The worker that has the job, for `leased` and `worker-lost`; those that could take it, for `busy`. */
+  workers?: readonly string[];
+  /** The job that holds the unique key, for `key-held`. */
+  job?: string;
+  /** The paused queue, for `paused`; null: all queues are. */
+  queue?: string | null;
+}
+
+/** What is known about a job and its surroundings. */
+export interface Situation {
+  job: StoredJob;
+  queues: readonly QueueRecord[];
+  workers: readonly StoredWorker[];
+  /** Due jobs that come first, counted up to `maxAhead`. */
+  ahead: number;
+  maxAhead: number;
+  /** The other job that holds the unique key of a finished job. */
+  keyHolder: string | null;
+}
+
+const MAX_NAMES = 5;
+
+/** All reasons, the decisive one first. Never empty. */
+export function reasonsOf(situation: Situation, now: number): Reason[] {
+  const { state } = situation.job;
+  if (isFinished(state)) return finishedReasons(situation);
+  if (isLeased(state)) return leasedReasons(situation, now);
+  const found = [
+    ...timeReasons(situation.job, now),
+    ...pauseReasons(situation, now),
+    ...workerReasons(situation, now),
+    ...aheadReasons(situation),
+    ...busyReasons(situation, now),
+  ];
+  return found.length > 0 ? found : [READY];
+}
+
+const READY: Reason = {
+  kind: "ready",
+  text: "It is due and nothing holds it back: a worker claims it with its next poll.",
+  change: null,
+  until: null,
+};
+
+/** For a caller who may see only one user's jobs: nothing about workers, operators and other users' jobs. */
+const USER_TEXTS: Readonly<Record<string, string>> = {
+  leased: "A worker runs it.",
+  "worker-lost": "Its worker was lost. Another one claims it when the lease has ended.",
+  "no-handler": "No worker can run its type yet.",
+  paused: "Its queue is paused.",
+  "no-worker": "No worker takes it now.",
+  ahead: "Other jobs come first.",
+  busy: "All workers are busy.",
+};
+
+export function withoutOthers({ kind, text, change, until }: Reason): Reason {
+  const shown = USER_TEXTS[kind];
+  return shown === undefined ? { kind, text, change, until } : { kind, text: shown, change: null, until };
+}
+
+function finishedReasons({ job, keyHolder }: Situation): Reason[] {
+  const at = job.finishedAt === null ? "" : ` at ${timeText(job.finishedAt)}`;
+  const attempts = job.attempt === 1 ? "1 attempt" : `${job.attempt} attempts`;
+  if (job.state === "completed") {
+    const text = `It completed${at} after ${attempts}.`;
+    return [reason("completed", text, "hf.rerun(id) enqueues a new job with the same input.")];
+  }
+  const why = job.error === null ? "" : `: "${job.error.message}"`;
+  const ended =
+    job.state === "dead"
+      ? reason("dead", `It is dead since ${timeText(job.finishedAt ?? 0)}, after ${attempts}${why}.`, RETRY)
+      : reason("cancelled", `It was cancelled${at}${why}.`, RETRY);
+  if (keyHolder === null) return [ended];
+  const text = `It cannot be retried now: job ${keyHolder} holds its unique key.`;
+  return [ended, { ...reason("key-held", text, `Wait for job ${keyHolder} to end, or cancel it.`), job: keyHolder }];
+}
+
+const RETRY = "hf.retry(id) makes it run again.";
+
+function leasedReasons({ job, workers }: Situation, now: number): Reason[] {
+  const worker = workers.find(({ id }) => id === job.worker);
+  const until = job.dueAt === null ? null : new Date(job.dueAt);
+  const expiry = until === null ? "" : ` until ${timeText(until.getTime())}`;
+  const doing = job.state === "running" ? "runs it" : "has claimed it and will start it";
+  const seen = worker === undefined ? "" : `, last heartbeat ${lengthOf(Math.max(0, now - worker.seenAt))} ago`;
+  const name = job.worker ?? "unknown";
+  const isLost = worker === undefined || !isLive(worker, now);
+  const leased: Reason = isLost
+    ? {
+        kind: "worker-lost",
+        text: `Worker ${name} had it, but is not live any more${seen}. Its lease ends${until === null ? "" : ` at ${timeText(until.getTime())}`}.`,
+        change: "When the lease has ended, another worker claims the job.",
+        until,
+        workers: [name],
+      }
+    : {
+        kind: "leased",
+        text: `Worker ${name} on ${worker.host} ${doing}: leased${expiry}${seen}.`,
+        change: "hf.cancel(id) aborts it.",
+        until,
+        workers: [name],
+      };
+  if (job.cancelRequestedAt === null) return [leased];
+  const text = `Cancellation was requested at ${timeText(job.cancelRequestedAt)}; its handler has not stopped yet.`;
+  return [reason("cancelling", text, "It ends when the handler reacts to its abort signal."), leased];
+}
+
+function timeReasons(job: StoredJob, now: number): Reason[] {
+  if (job.expiresAt !== null && job.expiresAt <= now) {
+    const text = `It expired at ${timeText(job.expiresAt)} before a worker claimed it; maintenance dead-letters it.`;
+    return [reason("expired", text, "hf.retry(id) runs it again without an expiry, once it is dead.")];
+  }
+  if (job.dueAt === null || job.dueAt <= now) return [];
+  const until = new Date(job.dueAt);
+  const when = `in ${lengthOf(job.dueAt - now)}, at ${timeText(job.dueAt)}`;
+  const change = "hf.promote(id) makes it due now.";
+  if (job.error?.code === NO_HANDLER) {
+    const text = `Workers claimed it but have no handler for its type; the next one looks at it ${when}.`;
+    return [{ kind: "no-handler", text, change: `Start a worker whose jobs include "${job.type}".`, until }];
+  }
+  if (job.state === "failed") {
+    const why = job.error === null ? "" : ` after "${job.error.message}"`;
+    const text = `It waits for attempt ${job.attempt + 1} of ${job.maxAttempts}${why}: due ${when}.`;
+    return [{ kind: "retry", text, change, until }];
+  }
+  return [{ kind: "due-later", text: `It is due ${when}.`, change, until }];
+}
+
+function pauseReasons({ job, queues }: Situation, now: number): Reason[] {
+  const paused = queues.filter((each) => each.paused || each.queue === ALL_QUEUES);
+  return paused
+    .filter(({ queue }) => queue === job.queue || queue === ALL_QUEUES)
+    .map(({ queue, pausedAt, pausedBy }) => {
+      const all = queue === ALL_QUEUES;
+      const by = pausedBy === null ? "" : ` by ${pausedBy}`;
+      const since = pausedAt === null ? "" : `, ${lengthOf(Math.max(0, now - pausedAt))} ago`;
+      const text = `${all ? "All queues are" : `Queue "${queue}" is`} paused${by}${since}.`;
+      const change = all ? "hf.resume() resumes them." : `hf.resume("${queue}") resumes it.`;
+      return { ...reason("paused", text, change), queue: all ? null : queue };
+    });
+}
+
+function workerReasons({ job, workers }: Situation, now: number): Reason[] {
+  const live = workers.filter((worker) => isLive(worker, now));
+  if (live.some((worker) => takes(worker, job))) return [];
+  const change = `Start a worker that serves queue "${job.queue}" and has a handler for "${job.type}".`;
+  if (live.length === 0) return [reason("no-worker", "No worker is live.", change)];
+  const ofQueue = live.filter(({ queues }) => queues === null || queues.includes(job.queue));
+  const text =
+    ofQueue.length === 0
+      ? `No live worker serves queue "${job.queue}"; the live ones serve ${namesOf(live.flatMap(({ queues }) => queues ?? []))}.`
+      : `No live worker of queue "${job.queue}" has a handler for "${job.type}"; they have ${namesOf(ofQueue.flatMap(({ types }) => types))}.`;
+  return [{ ...reason("no-worker", text, change), workers: ids(live) }];
+}
+
+function aheadReasons({ ahead, maxAhead }: Situation): Reason[] {
+  if (ahead === 0) return [];
+  const count = ahead >= maxAhead ? `At least ${numberText(ahead)}` : numberText(ahead);
+  const text = `${count} due ${ahead === 1 ? "job of its queue comes" : "jobs of its queue come"} first: higher priority, or due earlier.`;
+  return [
+    {
+      ...reason("ahead", text, "More workers or a higher concurrency; hf.update(id, { priority }) moves it up."),
+      jobs: ahead,
+    },
+  ];
+}
+
+function busyReasons({ job, workers }: Situation, now: number): Reason[] {
+  const able = workers.filter((worker) => isLive(worker, now) && takes(worker, job));
+  if (able.length === 0 || able.some(({ running, concurrency }) => running < concurrency)) return [];
+  const capacity = able.reduce((sum, { concurrency }) => sum + concurrency, 0);
+  const text = `The ${able.length === 1 ? "worker that takes it runs" : `${able.length} workers that take it run`} ${numberText(capacity)} jobs, as many as allowed.`;
+  return [{ ...reason("busy", text, "More workers, or a higher concurrency."), workers: ids(able) }];
+}
+
+function takes({ queues, types }: StoredWorker, job: StoredJob): boolean {
+  return (queues === null || queues.includes(job.queue)) && types.includes(job.type);
+}
+
+function reason(kind: ReasonKind, text: string, change: string): Reason {
+  return { kind, text, change, until: null };
+}
+
+function ids(workers: readonly StoredWorker[]): string[] {
+  return workers.slice(0, MAX_NAMES).map(({ id }) => id);
+}
+
+function namesOf(given: readonly string[]): string {
+  const names = [...new Set(given)].toSorted();
+  if (names.length === 0) return "none";
+  const shown = names.slice(0, MAX_NAMES).map((name) => `"${name}"`);
+  return names.length > MAX_NAMES ? `${shown.join(", ")} and ${names.length - MAX_NAMES} more` : shown.join(", ");
+}
+
+function numberText(count: number): string {
+  return count.toLocaleString("en-US");
+}
+
+/** Without milliseconds: it is for people. */
+function timeText(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
+}

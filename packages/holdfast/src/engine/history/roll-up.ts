@@ -1,0 +1,129 @@
+import { DEFAULTS } from "../../defaults.js";
+import { Counts, type Depth } from "../../history/counted.js";
+import { isLeased, isWaiting } from "../../job/state.js";
+import type { HistoryRecord, HistoryResolution, Store, StoreStats } from "../../store.js";
+import type { EngineContext } from "../context.js";
+import { HOUR_MS, MINUTE_MS, readRecords, startOf } from "./records.js";
+
+/** Minutes are stored for a day and an hour, hours for 30 days and an hour: the hour at the edge is complete. */
+export const KEPT_MS: Readonly<Record<HistoryResolution, number>> = {
+  minute: 25 * HOUR_MS,
+  hour: (30 * 24 + 1) * HOUR_MS,
+};
+export const ERROR_GROUPS_KEPT_MS: number = 30 * 24 * HOUR_MS;
+export const TRANSITIONS_KEPT_MS = 600_000;
+
+// Processes write a minute within seconds after its end. One that is later is merged by the next run.
+const MERGE_AFTER_MS = 2 * MINUTE_MS;
+const MERGE_WITHIN_MS = 15 * MINUTE_MS;
+const HOUR_AFTER_MS = 5 * MINUTE_MS;
+// If no process ran maintenance for longer, the hours before that are not added up.
+const LONGEST_GAP_MS = 48 * HOUR_MS;
+const MERGED = "merged";
+const DEPTHS = "depths";
+const METERED_EVERY_MS = 10 * MINUTE_MS;
+
+/** How often it runs. A store that charges per request is read less often. */
+export function rollUpMs({ capabilities }: Pick<Store, "capabilities">): number {
+  return capabilities.metered ? METERED_EVERY_MS : MINUTE_MS;
+}
+
+/**
+ * The duty that keeps history small: it samples how many jobs wait, merges the records that processes wrote for the same minute,
+ * adds minutes up to hours, and deletes what is older than history, error groups and transitions are kept.
+ */
+export class RollUp {
+  readonly #engine: Pick<EngineContext, "store" | "clock">;
+  /** Hours before this one are stored already. */
+  #hoursDone = Number.NEGATIVE_INFINITY;
+
+  constructor(engine: Pick<EngineContext, "store" | "clock">) {
+    this.#engine = engine;
+  }
+
+  async run(): Promise<void> {
+    const now = this.#engine.clock.now();
+    await this.#sampleDepths(now);
+    await this.#mergeMinutes(now);
+    await this.#addHours(now);
+    await this.#purge(now);
+  }
+
+  async #sampleDepths(now: number): Promise<void> {
+    const { store } = this.#engine;
+    const counts = new Counts();
+    counts.depths = depthsOf(await store.stats());
+    const at = startOf("minute", now);
+    await store.putHistory([{ resolution: "minute", at, writer: DEPTHS, data: counts.toText() }]);
+  }
+
+  async #mergeMinutes(now: number): Promise<void> {
+    const { store } = this.#engine;
+    const from = startOf("minute", now - MERGE_WITHIN_MS);
+    const to = startOf("minute", now - MERGE_AFTER_MS);
+    const byMinute = new Map<number, HistoryRecord[]>();
+    for (const record of await readRecords(store, { resolution: "minute", from, to })) {
+      byMinute.set(record.at, [...(byMinute.get(record.at) ?? []), record]);
+    }
+    for (const [at, records] of byMinute) {
+      if (records.length < 2) continue;
+      // Another process may merge the same minute: the store lets one of them.
+      const merged = { resolution: "minute", at, writer: MERGED, data: merge(records).toText() } as const;
+      await store.mergeHistory({ record: merged, replaced: records });
+    }
+  }
+
+  /** Each hour is computed from its minutes, once, so that a repeated run counts nothing twice. */
+  async #addHours(now: number): Promise<void> {
+    const { store } = this.#engine;
+    const to = startOf("hour", now - HOUR_AFTER_MS);
+    let at = Math.max(this.#hoursDone, startOf("hour", now - LONGEST_GAP_MS));
+    if (at >= to) return;
+    const known = new Set((await readRecords(store, { resolution: "hour", from: at, to })).map((hour) => hour.at));
+    for (;;) {
+      const [next] = await store.history({ resolution: "minute", from: at, to, limit: 1, after: null });
+      if (next === undefined) break;
+      at = startOf("hour", next.at);
+      if (!known.has(at)) {
+        const minutes = await readRecords(store, { resolution: "minute", from: at, to: at + HOUR_MS });
+        await store.putHistory([{ resolution: "hour", at, writer: MERGED, data: merge(minutes).toText() }]);
+      }
+      at += HOUR_MS;
+    }
+    this.#hoursDone = to;
+  }
+
+  async #purge(now: number): Promise<void> {
+    const { store } = this.#engine;
+    const limit = DEFAULTS.maintenance.chunk;
+    for (const resolution of ["minute", "hour"] as const) {
+      const before = now - KEPT_MS[resolution];
+      while ((await store.purgeHistory({ resolution, before, limit })) >= limit);
+    }
+    await store.purgeErrorGroups(now - ERROR_GROUPS_KEPT_MS);
+    const before = now - TRANSITIONS_KEPT_MS;
+    while ((await store.purgeTransitions({ before, limit })) >= limit);
+  }
+}
+
+/** The sum of records of the same minute or hour, in their order. */
+export function merge(records: readonly HistoryRecord[]): Counts {
+  const sum = new Counts();
+  for (const { data } of records) sum.merge(Counts.parse(data));
+  return sum;
+}
+
+function depthsOf({ counts, oldestDue }: StoreStats): Depth[] {
+  const depths = new Map<string, Depth>();
+  const depthOf = (queue: string): Depth => {
+    let depth = depths.get(queue);
+    if (depth === undefined) depths.set(queue, (depth = { queue, waiting: 0, leased: 0, oldestDueMs: null }));
+    return depth;
+  };
+  for (const { queue, state, count } of counts) {
+    if (isWaiting(state)) depthOf(queue).waiting += count;
+    else if (isLeased(state)) depthOf(queue).leased += count;
+  }
+  for (const { queue, dueMs } of oldestDue) depthOf(queue).oldestDueMs = dueMs;
+  return [...depths.values()].toSorted((a, b) => b.waiting - a.waiting);
+}

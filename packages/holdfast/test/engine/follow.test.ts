@@ -1,0 +1,201 @@
+import {
+  CursorExpiredError,
+  job,
+  StoreUnavailableError,
+  type Holdfast,
+  type FollowOptions,
+  type Transition,
+} from "holdfast";
+import { describe, expect, it } from "vitest";
+import { errorOf } from "../client/scene.js";
+import { scene } from "./scene.js";
+
+const ok = job({ type: "ok", run: () => {} });
+const bad = job({
+  type: "bad",
+  queue: "slow",
+  retry: { maxAttempts: 1 },
+  run: () => {
+    throw new Error("bad");
+  },
+});
+
+/** Collects transitions until `stop` is called. */
+function collect(hf: Holdfast, options: FollowOptions = {}): { seen: Transition[]; stop: () => Promise<void> } {
+  const seen: Transition[] = [];
+  const followed = hf.follow(options);
+  const reading = (async () => {
+    for await (const transition of followed) seen.push(transition);
+  })();
+  return {
+    seen,
+    stop: async () => {
+      await followed.return();
+      await reading;
+    },
+  };
+}
+const states = (seen: readonly Transition[], id: string): string[] =>
+  seen.filter((each) => each.id === id).map(({ to }) => to);
+
+describe("follow", () => {
+  it("yields the transitions of every process, in order", async () => {
+    const { hf, clock, another } = await scene({ jobs: [ok, bad] });
+    const second = await another({ jobs: [ok, bad] });
+    const before = await hf.enqueue(ok, {}, { delay: "1m" });
+    const { seen, stop } = collect(hf);
+    await clock.advance("1s");
+    const { id } = await second.enqueue(ok);
+    const dead = await hf.enqueue(bad);
+    await second.drain();
+    await clock.advance("1s");
+    expect(states(seen, id)).toEqual(["pending", "claimed", "completed"]);
+    expect(states(seen, dead.id)).toEqual(["pending", "claimed", "dead"]);
+    await clock.advance("1m");
+    await second.drain();
+    await clock.advance("1s");
+    expect(states(seen, before.id)).toEqual(["claimed", "completed"]);
+    await stop();
+  });
+
+  it("filters by type, queue and state", async () => {
+    const { hf, clock } = await scene({ jobs: [ok, bad] });
+    const dead = collect(hf, { states: ["dead", "completed"], queues: ["slow"] });
+    const oks = collect(hf, { types: ["ok"] });
+    await clock.advance("1s");
+    await hf.enqueue(ok);
+    await hf.enqueue(bad);
+    await hf.drain();
+    await clock.advance("1s");
+    expect(dead.seen.map(({ type, to }) => [type, to])).toEqual([["bad", "dead"]]);
+    expect(oks.seen.map(({ to }) => to)).toEqual(["pending", "claimed", "completed"]);
+    await Promise.all([dead.stop(), oks.stop()]);
+  });
+
+  it("continues after a cursor and misses nothing", async () => {
+    const { hf, clock } = await scene({ jobs: [ok] });
+    const first = collect(hf);
+    await clock.advance("1s");
+    const { id } = await hf.enqueue(ok);
+    await clock.advance("1s");
+    await first.stop();
+    const cursor = first.seen.at(-1)?.cursor ?? "";
+    await hf.drain();
+    const second = collect(hf, { cursor });
+    await clock.advance("1s");
+    expect(states(second.seen, id)).toEqual(["claimed", "completed"]);
+    await second.stop();
+  });
+
+  it("records nothing without a follower", async () => {
+    const { hf, clock } = await scene({ jobs: [ok] });
+    const { seen, stop } = collect(hf);
+    await clock.advance("1s");
+    await hf.enqueue(ok);
+    await clock.advance("1s");
+    const cursor = seen.at(-1)?.cursor ?? "";
+    await stop();
+    await clock.advance("2m");
+    await hf.drain();
+    const again = collect(hf);
+    await clock.advance("1s");
+    expect(again.seen).toEqual([]);
+    expect(await errorOf(hf.follow({ cursor }).next())).toBeInstanceOf(CursorExpiredError);
+    await again.stop();
+  });
+
+  it("keeps recording while there is a follower", async () => {
+    const { hf, clock, another } = await scene({ jobs: [ok] });
+    const second = await another({ jobs: [ok] });
+    const { seen, stop } = collect(hf);
+    await clock.advance("3m");
+    await second.enqueue(ok);
+    await clock.advance("1s");
+    expect(seen.map(({ to }) => to)).toEqual(["pending"]);
+    await stop();
+  });
+
+  it("reads the store once for 500 followers", async () => {
+    const { hf, clock, store } = await scene({ jobs: [ok] });
+    const followers = Array.from({ length: 500 }, () => collect(hf));
+    await clock.advance("2s");
+    store.forget();
+    await clock.advance("10s");
+    const reads = store.count("transitions");
+    expect(reads).toBeLessThanOrEqual(50);
+    expect(store.count("recordTransitions")).toBeLessThanOrEqual(1);
+    await hf.enqueue(ok);
+    await clock.advance("1s");
+    expect(followers.every(({ seen }) => seen.length === 1)).toBe(true);
+    expect(await errorOf(hf.follow().next())).toMatchObject({ code: "TOO_MANY_FOLLOWERS" });
+    await Promise.all(followers.map(({ stop }) => stop()));
+  });
+
+  it("a follower that stops reading holds up nothing", async () => {
+    const { hf, clock, store } = await scene({ jobs: [ok] });
+    const idle = hf.follow();
+    const started = idle.next();
+    await clock.advance("1s");
+    await hf.enqueue(ok);
+    await clock.advance("1s");
+    await started;
+    await hf.enqueueMany(
+      ok,
+      Array.from({ length: 2_000 }, () => ({})),
+    );
+    await hf.drain();
+    store.forget();
+    await clock.advance("10s");
+    expect(store.count("transitions")).toBe(0);
+    await idle.return();
+  });
+
+  it("ends when its signal aborts and when the client closes", async () => {
+    const { hf, clock, another } = await scene({ jobs: [ok] });
+    const controller = new AbortController();
+    const aborted = hf.follow({ signal: controller.signal }).next();
+    await clock.advance("1s");
+    controller.abort();
+    expect(await aborted).toEqual({ done: true, value: undefined });
+    const second = await another();
+    const closed = second.follow().next();
+    await clock.advance("1s");
+    await second.close();
+    await clock.advance("1s");
+    expect(await closed).toEqual({ done: true, value: undefined });
+  });
+
+  it("survives an outage of the store", async () => {
+    const { hf, clock, store, another } = await scene({ jobs: [ok] });
+    const second = await another();
+    const { seen, stop } = collect(hf);
+    await clock.advance("1s");
+    const end = store.fail(new StoreUnavailableError("down"), "transitions");
+    await clock.advance("5s");
+    end();
+    await second.enqueue(ok);
+    await clock.advance("10s");
+    expect(seen.map(({ to }) => to)).toEqual(["pending"]);
+    await stop();
+  });
+
+  it("rejects invalid options where it is called", async () => {
+    const { hf } = await scene();
+    for (const options of [
+      { type: ["ok"] },
+      { types: [] },
+      { types: "ok" },
+      { states: ["done"] },
+      { queues: ["*"] },
+      { cursor: "x".repeat(5_000) },
+      { signal: 1 },
+    ]) {
+      expect(() => hf.follow(options as unknown as FollowOptions)).toThrow(
+        expect.objectContaining({ code: "INVALID_OPTION" }) as Error,
+      );
+    }
+    expect(await errorOf(hf.follow({ cursor: "abc" }).next())).toMatchObject({ code: "INVALID_OPTION" });
+    const { cursor } = await hf.list({ limit: 1 });
+    expect(cursor).toBeNull();
+  });
+});
