@@ -99,7 +99,7 @@ describe("enqueue in SQL", () => {
     await store.pause("slow");
     await enqueue(sql, "'a', queue => 'slow', priority => 3");
     await enqueue(sql, "'a', queue => 'quick', priority => -3");
-    expect(await store.queues()).toEqual([
+    expect(await store.queues()).toMatchObject([
       { queue: "quick", paused: false, priorities: [-3] },
       { queue: "slow", paused: true, priorities: [3, 0] },
     ]);

@@ -73,7 +73,7 @@ describe("migrations()", () => {
 
   it("prints only migrations after a version", async () => {
     const store = postgres("postgres://localhost/x");
-    expect(store.migrations({ from: 1 })).not.toContain("CREATE TABLE");
+    expect(store.migrations({ from: 1 })).not.toContain('CREATE TABLE "holdfast".live');
     expect(store.migrations({ from: LATEST })).not.toContain("migration");
     expect(() => store.migrations({ from: LATEST + 1 })).toThrow(expect.objectContaining({ field: "from" }));
   });

@@ -4,6 +4,11 @@ import { changeOperations } from "#src/stores/postgres/jobs/changes.js";
 import { claimOperation } from "#src/stores/postgres/jobs/claim.js";
 import type { Db, Row, Runner } from "#src/stores/postgres/connection/db.js";
 import { insertOperations } from "#src/stores/postgres/jobs/insert.js";
+import { errorGroupOperations } from "#src/stores/postgres/error-groups.js";
+import { historyOperations } from "#src/stores/postgres/history-records.js";
+import { queueOperations } from "#src/stores/postgres/jobs/queues.js";
+import { Recorder } from "#src/stores/postgres/jobs/recorder.js";
+import { transitionOperations } from "#src/stores/postgres/jobs/transitions.js";
 import { laneKeeper } from "#src/stores/postgres/jobs/lanes.js";
 import { leaseOperations } from "#src/stores/postgres/jobs/leases.js";
 import { qualify, type Qualified } from "#src/stores/postgres/connection/qualify.js";
@@ -92,13 +97,18 @@ async function plainTexts(s: string): Promise<string[]> {
       return { name, text: text as Qualified };
     },
   };
-  const inserts = insertOperations(sql);
-  claimOperation(sql, { exists: true });
+  const recorder = new Recorder(sql);
+  const inserts = insertOperations(sql, recorder);
+  claimOperation(sql, { exists: true }, recorder);
+  leaseOperations(sql, recorder);
   laneKeeper(sql, {} as Db);
   for (const operations of [
     maintenanceOperations,
-    leaseOperations,
     changeOperations,
+    errorGroupOperations,
+    historyOperations,
+    queueOperations,
+    transitionOperations,
     auditOperations,
     tokenOperations,
   ]) {
@@ -117,6 +127,8 @@ async function plainTexts(s: string): Promise<string[]> {
     { user: "u", tag: "t", schedule: "s" },
     { tag: "t", states: ["pending"] },
     { schedule: "s" },
+    { fingerprint: "f" },
+    { tag: "t", fingerprint: "f" },
   ];
   const page = { limit: 5, cursor: null };
   for (const filter of filters) await queries.skip(runner, filter, page, null);

@@ -292,7 +292,7 @@ describe("the role enqueue", () => {
     const granted = await scene.sql(`SELECT relname FROM pg_class WHERE relnamespace = '$s'::regnamespace AND (
         relkind IN ('r', 'v') AND (has_any_column_privilege('$s_enqueue', oid, '${rights}') OR has_table_privilege('$s_enqueue', oid, 'DELETE, TRUNCATE'))
         OR relkind = 'S' AND has_sequence_privilege('$s_enqueue', oid, 'USAGE, SELECT, UPDATE')) ORDER BY 1`);
-    expect(granted).toEqual(["lanes", "migrations", "settings"].map((relname) => ({ relname })));
+    expect(granted).toEqual(["lanes", "migrations", "pauses", "settings"].map((relname) => ({ relname })));
   });
 
   it("cannot write lanes except by a function", async () => {

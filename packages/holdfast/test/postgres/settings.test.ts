@@ -107,7 +107,7 @@ async function liveThrough(store: PostgresStore): Promise<void> {
     ["completed", 1],
   ]);
   await store.pause("default");
-  expect(await store.queues()).toEqual([{ queue: "default", paused: true, priorities: [0, -1] }]);
+  expect(await store.queues()).toMatchObject([{ queue: "default", paused: true, priorities: [0, -1] }]);
 }
 
 describe("the store works with database settings", () => {

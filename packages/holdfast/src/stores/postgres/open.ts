@@ -19,6 +19,8 @@ import type { FireResult, Firing, Hint, Store } from "../../store.js";
 import { readAccess, type AccessOptions } from "./schema/access.js";
 import { readPostgresUrl, readSchemaName } from "./connection/address.js";
 import { auditOperations } from "./audit.js";
+import { errorGroupOperations } from "./error-groups.js";
+import { historyOperations } from "./history-records.js";
 import { changeOperations } from "./jobs/changes.js";
 import { claimOperation } from "./jobs/claim.js";
 import { canSpareOne, lazyPool, listenAt, listenOn } from "./connection/connections.js";
@@ -36,6 +38,10 @@ import { migrate, pendingMigrations, undoMigrations, type UndoOptions } from "./
 import { Notifier, NOTIFY } from "./notify/notifier.js";
 import { migrationScript, type ScriptOptions } from "./schema/migration-plan.js";
 import { queryOperations } from "./jobs/queries.js";
+import { queueOperations } from "./jobs/queues.js";
+import { Recorder } from "./jobs/recorder.js";
+import { readCursor } from "./jobs/transition-cursors.js";
+import { transitionOperations } from "./jobs/transitions.js";
 import { insideOf } from "./connection/savepoints.js";
 import { scheduleOperations } from "./schedules.js";
 import type { SchemaSettings } from "./schema/schema.js";
@@ -166,15 +172,20 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
   const pool = options.pool === undefined ? lazyPool(url ?? "", connections) : options.pool;
   const db = new Db(pool, where, { owned: options.pool === undefined, onEnded: () => void listener.stop() });
   const sql = sqlFor(settings.schema, userType);
-  const inserts = insertOperations(sql);
+  const recorder = new Recorder(sql);
+  const inserts = insertOperations(sql, recorder);
   const maintenance = maintenanceOperations(sql);
   const typesIndex = new TypesIndex(sql, db, maintenance);
-  const claim = claimOperation(sql, typesIndex);
-  const leases = leaseOperations(sql);
+  const claim = claimOperation(sql, typesIndex, recorder);
+  const leases = leaseOperations(sql, recorder);
   const changes = changeOperations(sql);
   const update = updateOperation(sql);
   const keys = keyOperations(sql);
   const queries = queryOperations(sql);
+  const queues = queueOperations(sql);
+  const errorGroups = errorGroupOperations(sql);
+  const history = historyOperations(sql);
+  const transitions = transitionOperations(sql);
   const importLegacy = importOperation(sql, queries);
   const schedules = scheduleOperations(sql, inserts);
   const audit = auditOperations(sql);
@@ -404,13 +415,30 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
         rollup.trigger();
         return stats;
       }),
-    pause: (queue) => tracked(() => queries.setPaused(db, queue, true, time())),
+    pause: (queue, by = null) => tracked(() => queues.pause(db, queue, by, time())),
     resume: (queue) =>
       tracked(async () => {
-        await queries.setPaused(db, queue, false, time());
+        await queues.resume(db, queue);
         hint(WORK_NOW);
       }),
-    queues: () => tracked(() => queries.queues(db)),
+    queues: () => tracked(() => queues.queues(db)),
+    countAhead: (before, atMost) => tracked(() => queues.countAhead(db, before, atMost, time())),
+
+    recordErrors: (groups) => tracked(async () => (groups.length === 0 ? undefined : errorGroups.record(db, groups))),
+    errorGroups: (limit) => tracked(() => errorGroups.list(db, limit)),
+    purgeErrorGroups: (before) => tracked(() => errorGroups.purge(db, before)),
+    putHistory: (records) => tracked(async () => (records.length === 0 ? undefined : history.put(db, records))),
+    history: (range) => tracked(() => history.read(db, range)),
+    mergeHistory: (merge) => tracked(() => history.merge(db, merge)),
+    purgeHistory: (request) => tracked(() => history.purge(db, request)),
+    recordTransitions: (forMs) => tracked(() => transitions.record(db, forMs, time())),
+    transitions: (cursor, limit) =>
+      tracked(async () => {
+        const position = readCursor(cursor);
+        if (position === null) throw new InvalidOptionError("cursor", "is not a cursor of this store's transitions");
+        return transitions.page(db, position, limit, time());
+      }),
+    purgeTransitions: (request) => tracked(() => db.transaction((tx) => transitions.purge(tx, request, time()))),
 
     putSchedule: (schedule, version) =>
       tracked(async () => {

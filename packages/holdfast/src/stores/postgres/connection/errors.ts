@@ -124,12 +124,16 @@ export function isDuplicate(error: unknown): boolean {
   return sqlState(error instanceof HoldfastError ? error.cause : error) === "23505";
 }
 
-/**
- * A concurrent transaction changed what the statement saw; the next try will see it. The first code, division by zero,
- * is raised on purpose: SQL has no other way to fail a statement.
- */
+/** Raised on purpose too: SQL has no other way to fail a statement. */
+export function isDivisionByZero(error: unknown): boolean {
+  return sqlState(error instanceof HoldfastError ? error.cause : error) === "22012";
+}
+
+/** A concurrent transaction changed what the statement saw; the next try will see it. */
 export function isRace(error: unknown): boolean {
-  return ["22012", FINISHED_MEANWHILE].includes(sqlState(error instanceof HoldfastError ? error.cause : error));
+  return (
+    isDivisionByZero(error) || sqlState(error instanceof HoldfastError ? error.cause : error) === FINISHED_MEANWHILE
+  );
 }
 
 /** PostgreSQL's code of an error, also of one that a library has wrapped; otherwise the system's code. */

@@ -5,6 +5,7 @@ import { isStale, staleKeys } from "./insert-sql.js";
 import { archiveSql } from "./archive-sql.js";
 import { COMMON } from "../schema/schema.js";
 import { LEASED, NOW, WAITING, type Sql } from "../connection/sql.js";
+import { recorded } from "./recording.js";
 
 export interface ChangeOperations {
   cancel(runner: Runner, ids: readonly string[], scope: ChangeScope, now: number | null): Promise<CancelResult[]>;
@@ -44,6 +45,7 @@ export function findExisting(sql: Sql): Statement {
 export function changeOperations(sql: Sql): ChangeOperations {
   const { s } = sql;
   const archive = archiveSql(sql);
+  const recording = recorded(sql);
   const wanted = (table: JobTable): string => wantedJobs(sql, table);
   const cancel = sql.statement(
     "cancel",
@@ -55,7 +57,7 @@ export function changeOperations(sql: Sql): ChangeOperations {
        state: "'cancelled'",
        cancel_at: "(SELECT now FROM t)",
        updated_at: "(SELECT now FROM t)",
-     })}), freed_keys AS (${archive.freeKeys}), deltas AS (${archive.deltas}), requested AS (
+     })}), freed_keys AS (${archive.freeKeys}), ${recording.of("kept")} deltas AS (${archive.deltas}), requested AS (
        UPDATE ${s}.live SET cancel_at = coalesce(cancel_at, (SELECT now FROM t)), updated_at = (SELECT now FROM t)
        WHERE ctid = ANY (ARRAY(SELECT address FROM target WHERE state IN ${LEASED})) RETURNING id
      )
@@ -88,6 +90,7 @@ export function changeOperations(sql: Sql): ChangeOperations {
     error: "NULL::text",
     error_code: "NULL::text",
     error_at: "NULL::bigint",
+    fingerprint: "NULL::text",
   };
   const reopen = sql.statement(
     "retry_finished",
@@ -109,7 +112,7 @@ export function changeOperations(sql: Sql): ChangeOperations {
        INSERT INTO ${s}.lanes (queue, priority, paused, used_at)
        SELECT queue, priority, false, now FROM kept, t
        ON CONFLICT (queue, priority) DO UPDATE SET used_at = excluded.used_at
-     ), deltas AS (
+     ), ${recording.of("kept")} deltas AS (
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
        SELECT now, queue, type, state, -1, false FROM gone, t UNION ALL SELECT now, queue, type, state, 1, false FROM kept, t
      )

@@ -1,9 +1,10 @@
+import { STALE_FINGERPRINT } from "../../../job/fingerprint.js";
 import { STALE_ERROR } from "../../../job/state.js";
-import type { Statement } from "../connection/db.js";
-import { LEASED, lostAttempt, MAX_LOSSES, NOW, rowsOf, usedAttempts, type Sql } from "../connection/sql.js";
+import { LEASED, lostAttempt, MAX_LOSSES, rowsOf, usedAttempts, type Sql } from "../connection/sql.js";
 import { jobColumns, reportColumns, RETURNED } from "./claim-columns.js";
 import { EARLIEST, LATEST } from "./claim-cursors.js";
 import { isUnpausedQueue, laneChanges, scannedLanes } from "./live-lanes.js";
+import { stateStatement, type StateStatement } from "./recording.js";
 
 const USED = usedAttempts("j");
 /** How soon to claim again when due jobs are locked by other sessions. */
@@ -23,7 +24,7 @@ export type LaneSource = "all" | "snapshot";
  *   byte limit.
  * - `expired_leases`: those among them whose lease has expired, as they were; `history` gets an attempt for each.
  * - `claimed`: the update. Only rows that it returns were claimed: a row may have changed after it was found.
- * - `freed_keys`: keys with scope `waiting` end with the claim. `deltas`: the counters of states.
+ * - `freed_keys`: keys with scope `waiting` end with the claim. `deltas`: the counters of states. `recorded`: see recording.ts.
  * - `skipped`: whether due jobs are locked by other sessions. `next_due`: when to claim again.
  *
  * What PostgreSQL would do wrong, and what prevents it:
@@ -35,7 +36,7 @@ export type LaneSource = "all" | "snapshot";
  * - One query over all lanes would sort all due jobs, since the index starts with the queue. A lateral query for each
  *   lane reads the index in order and stops at the limit.
  */
-export function claimStatement(sql: Sql, name: string, match: string, source: LaneSource): Statement {
+export function claimStatement(sql: Sql, name: string, match: string, source: LaneSource): StateStatement {
   const { s } = sql;
   const byType = match !== EVERY_TYPE;
   const { lanes, scanned } = lanesOf(sql, source, byType ? 13 : 12);
@@ -65,9 +66,10 @@ export function claimStatement(sql: Sql, name: string, match: string, source: La
     source === "all"
       ? `SELECT ${reportColumns({ nextDueAt: "(SELECT next FROM next_due)::float8", at })} WHERE ${isShort}`
       : `SELECT ${reportColumns({ nextDueAt: `CASE WHEN ${isShort} THEN (SELECT next FROM next_due) END::float8`, at, lanes: laneChanges(emptied) })}`;
-  return sql.statement(
+  return stateStatement(
+    sql,
     name,
-    `WITH ${NOW}, ${scanned}
+    (recording) => `WITH ${recording.now}, ${scanned}
     lanes AS MATERIALIZED (
       SELECT a.queue, a.priority${byType ? ", u.type" : ""},
         coalesce(f.due_at, ${EARLIEST}) AS cursor_due, coalesce(f.seq, 0) AS cursor_seq
@@ -113,6 +115,7 @@ export function claimStatement(sql: Sql, name: string, match: string, source: La
         error = CASE WHEN state IN ${LEASED} THEN '${STALE_ERROR.message}' ELSE error END,
         error_code = CASE WHEN state IN ${LEASED} THEN '${STALE_ERROR.code}' ELSE error_code END,
         error_at = CASE WHEN state IN ${LEASED} THEN (SELECT now FROM t) ELSE error_at END,
+        fingerprint = CASE WHEN state IN ${LEASED} THEN '${STALE_FINGERPRINT}' ELSE fingerprint END,
         due_at = (SELECT now FROM t) + $6::bigint, claimed_at = (SELECT now FROM t), started_at = NULL,
         worker = $5, updated_at = (SELECT now FROM t)
       WHERE ctid = ANY (ARRAY(SELECT address FROM selected))
@@ -127,6 +130,7 @@ export function claimStatement(sql: Sql, name: string, match: string, source: La
         AND key = ANY (ARRAY(SELECT key FROM claimed WHERE key_scope = 'waiting'))
         AND job = ANY (ARRAY(SELECT id FROM claimed WHERE key_scope = 'waiting'))
     ),
+    ${recording.of("claimed", CLAIMED)}
     ${deltas(s, "(SELECT now FROM t)")},
     skipped AS (
       SELECT 1 FROM lanes l CROSS JOIN LATERAL (
@@ -151,6 +155,7 @@ export function claimStatement(sql: Sql, name: string, match: string, source: La
   );
 }
 
+const CLAIMED = { state: "'claimed'" };
 const FAST_NOW = "coalesce($1::bigint, (extract(epoch FROM pg_catalog.statement_timestamp()) * 1000)::bigint)";
 
 /**
@@ -161,7 +166,7 @@ const FAST_NOW = "coalesce($1::bigint, (extract(epoch FROM pg_catalog.statement_
  * It claims nothing and reports `needsFull` if a job has an expired lease or a key with scope `waiting`, or if the
  * inputs exceed the byte limit. If due jobs are locked by other sessions, it reports their due time as the next one.
  */
-export function fastClaimStatement(sql: Sql, source: LaneSource): Statement {
+export function fastClaimStatement(sql: Sql, source: LaneSource): StateStatement {
   const { s } = sql;
   const { lanes, scanned } = lanesOf(sql, source, 7);
   const condition = isUnpausedAndRequested(s, "l", source);
@@ -175,9 +180,10 @@ export function fastClaimStatement(sql: Sql, source: LaneSource): Statement {
     at: `${FAST_NOW}::float8`,
     ...(source === "all" ? {} : { lanes: laneChanges(emptied) }),
   });
-  return sql.statement(
+  return stateStatement(
+    sql,
     source === "all" ? "claim_fast" : "claim_fast_lanes",
-    `WITH ${scanned} candidates AS MATERIALIZED (
+    (recording) => `WITH ${scanned} candidates AS MATERIALIZED (
       SELECT d.* FROM ${lanes} l CROSS JOIN LATERAL (
         SELECT j.ctid AS address, j.input_bytes, j.due_at, j.seq, j.state IN ${LEASED} OR j.key_scope = 'waiting' AS needs_full
         FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at <= ${FAST_NOW}
@@ -185,7 +191,7 @@ export function fastClaimStatement(sql: Sql, source: LaneSource): Statement {
       ) d WHERE ${condition} ORDER BY l.priority DESC, d.due_at, d.seq LIMIT $3
     ),
     full_claim AS MATERIALIZED (
-      SELECT coalesce(pg_catalog.bool_or(needs_full) OR pg_catalog.sum(input_bytes) > $4::bigint, false) AS needed FROM candidates
+      SELECT coalesce(pg_catalog.bool_or(needs_full) OR pg_catalog.sum(input_bytes) > $4::bigint, false) OR ${recording.guard} < 1 AS needed FROM candidates
     ),
     claimed AS (
       UPDATE ${s}.live j SET prev_state = state, prev_attempt = attempt, prev_due_at = due_at,
@@ -194,6 +200,7 @@ export function fastClaimStatement(sql: Sql, source: LaneSource): Statement {
       WHERE ctid = ANY (ARRAY(SELECT address FROM candidates)) AND NOT (SELECT f.needed FROM full_claim f)
       RETURNING ${RETURNED}
     ),
+    ${recording.of("claimed", { ...CLAIMED, now: FAST_NOW })}
     ${deltas(s, FAST_NOW)}
     ${selectJobs(s, "")}
     UNION ALL SELECT ${report}`,

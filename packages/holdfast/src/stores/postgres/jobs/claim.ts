@@ -1,13 +1,15 @@
 import type { State } from "../../../job/state.js";
 import type { Claim, ClaimedJob, ClaimRequest } from "../../../store.js";
 import { readSettings } from "../../stored-values.js";
-import type { Row, Runner, Statement } from "../connection/db.js";
+import type { Row, Runner } from "../connection/db.js";
 import type { Sql } from "../connection/sql.js";
 import { MATCH_TYPE, type TypesIndex } from "../schema/types-index.js";
 import { CLAIM_POSITIONS, REPORTED } from "./claim-columns.js";
 import { ClaimCursors, type Position } from "./claim-cursors.js";
 import { claimStatement, EVERY_TYPE, fastClaimStatement, LOCKED_RETRY_MS, type LaneSource } from "./claim-sql.js";
 import { LiveLanes, readChanges, valuesOf, type LaneSnapshot } from "./live-lanes.js";
+import type { Recorder } from "./recorder.js";
+import type { StateStatement } from "./recording.js";
 
 // How long to skip the fast path after it found a job that it cannot claim.
 const FAST_PATH_PAUSE_MS = 1_000;
@@ -23,8 +25,9 @@ const FAST_PATH_PAUSE_MS = 1_000;
 export function claimOperation(
   sql: Sql,
   typesIndex: Pick<TypesIndex, "exists">,
+  recorder: Recorder,
 ): (runner: Runner, request: ClaimRequest, now: number | null) => Promise<Claim> {
-  const statementsFor = (source: LaneSource): Record<"fast" | "plain" | "filtered" | "typed", Statement> => ({
+  const statementsFor = (source: LaneSource): Record<"fast" | "plain" | "filtered" | "typed", StateStatement> => ({
     fast: fastClaimStatement(sql, source),
     plain: claimStatement(sql, "claim", EVERY_TYPE, source),
     filtered: claimStatement(sql, "claim_types_filtered", "j.queue = l.queue AND j.type = l.type", source),
@@ -48,9 +51,9 @@ export function claimOperation(
     values: readonly unknown[],
     snapshot: LaneSnapshot | null,
   ): Promise<Row[]> {
-    if (snapshot === null) return runner.run(statements.all[kind], values);
+    if (snapshot === null) return recorder.run(runner, statements.all[kind], values);
     const sentAt = performance.now();
-    const rows = await runner.run(statements.snapshot[kind], [...values, ...valuesOf(snapshot)]);
+    const rows = await recorder.run(runner, statements.snapshot[kind], [...values, ...valuesOf(snapshot)]);
     liveLanes.applyChanges(snapshot, readChanges(rows.at(-1)?.[REPORTED.lanes] as string), sentAt);
     return rows;
   }

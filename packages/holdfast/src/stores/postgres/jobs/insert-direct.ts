@@ -4,7 +4,18 @@ import { isWaiting, type State } from "../../../job/state.js";
 import type { NewJob, UniqueKey } from "../../../store.js";
 import type { Row, Runner, Statement } from "../connection/db.js";
 import { isLockTimeout, isRace, isDuplicate } from "../connection/errors.js";
-import { BATCH_VALUES, columnsOf, insertTexts, singleOf, SINGLE_VALUES, widthOf, type Width } from "./insert-sql.js";
+import {
+  BATCH_VALUES,
+  columnsOf,
+  insertTexts,
+  singleOf,
+  SINGLE_VALUES,
+  widthOf,
+  type InsertTexts,
+  type Width,
+} from "./insert-sql.js";
+import type { Recorder } from "./recorder.js";
+import { stateStatement, type StateStatement } from "./recording.js";
 import type { Sql } from "../connection/sql.js";
 import { tagEntries } from "./tag-entries.js";
 
@@ -51,28 +62,38 @@ function lockWait(place: number): string {
       THEN before ELSE $${place}::text END, true) FROM pg_catalog.current_setting('lock_timeout') AS before)`;
 }
 
-type InsertStatement = "inside" | "fast" | "single" | "plain" | "keyed" | "rewrite";
+/** The statements of inserts. Those in the caller's transaction, and rare ones, always record. */
+interface InsertStatements {
+  inside: Statement;
+  fast: StateStatement;
+  single: StateStatement;
+  plain: Statement;
+  keyed: StateStatement;
+  rewrite: Statement;
+}
 
 /**
  * With a lock timeout, except in the caller's transaction: an open transaction with the same id, or a lock on the user's row,
  * would block the whole batch.
  */
-function insertStatements(sql: Sql, width: Width): Record<InsertStatement, Statement> {
+function insertStatements(sql: Sql, width: Width): InsertStatements {
   const texts = insertTexts(sql, width);
+  const both = (title: string, text: (texts: InsertTexts) => string): StateStatement =>
+    stateStatement(sql, name(title), (recording) => text(insertTexts(sql, width, recording)));
   const wait = lockWait(BATCH_VALUES[width] + 1);
   const name = (title: string): string => (width === "wide" ? `${title}_wide` : title);
   return {
     inside: sql.statement(name("insert_inside"), texts.plain(null)),
-    fast: sql.statement(name("insert_fast"), texts.fast(wait)),
-    single: sql.statement(name("insert_single"), texts.single(lockWait(SINGLE_VALUES[width] + 1))),
+    fast: both("insert_fast", (each) => each.fast(wait)),
+    single: both("insert_single", (each) => each.single(lockWait(SINGLE_VALUES[width] + 1))),
     plain: sql.statement(name("insert"), texts.plain(wait)),
-    keyed: sql.statement(name("insert_keyed"), texts.keyed(wait)),
+    keyed: both("insert_keyed", (each) => each.keyed(wait)),
     rewrite: sql.statement(name("rewrite"), texts.rewrite),
   };
 }
 
 /** Direct writes, for roles with privileges on the tables. */
-export function directInserts(sql: Sql): InsertMethod {
+export function directInserts(sql: Sql, recorder: Recorder): InsertMethod {
   const { s } = sql;
   const statements = { narrow: insertStatements(sql, "narrow"), wide: insertStatements(sql, "wide") };
   const restoreLockTimeout = sql.statement(
@@ -113,8 +134,8 @@ export function directInserts(sql: Sql): InsertMethod {
     const [only] = jobs;
     const values = jobs.length === 1 && only !== undefined ? singleOf(only, terms.now, width) : null;
     try {
-      if (values !== null) return await runner.run(single, [...values, wait]);
-      return await runner.run(fast, [...columnsOf(jobs, terms.now, width), wait]);
+      if (values !== null) return await recorder.run(runner, single, [...values, wait]);
+      return await recorder.run(runner, fast, [...columnsOf(jobs, terms.now, width), wait]);
     } catch (error) {
       // The slower statement looks up existing ids first, so duplicates do not wait for locks.
       if (![isDuplicate, isRace, isLockTimeout].some((is) => is(error))) throw error;
@@ -134,7 +155,11 @@ export function directInserts(sql: Sql): InsertMethod {
     },
     async keyed(runner, jobs, { now, waitMs }) {
       const width = widthOf(jobs);
-      const rowsIn = await runner.run(statements[width].keyed, [...columnsOf(jobs, now, width), waitMs]);
+      const { keyed } = statements[width];
+      const values = [...columnsOf(jobs, now, width), waitMs];
+      const rowsIn = runner.inside
+        ? await runner.run(keyed.recorded, values)
+        : await recorder.run(runner, keyed, values);
       await restoreTimeout(runner, runner.inside, rowsIn[0]?.[3]);
       const rows = new Map(rowsIn.map((row) => [row[0] as string, row]));
       const results = jobs.map(({ id }): KeyedResult => {

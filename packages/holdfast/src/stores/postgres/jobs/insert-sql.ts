@@ -1,8 +1,9 @@
 import { LIMITS } from "../../../defaults.js";
 import { jsonBytes } from "../../../job/json.js";
 import type { NewJob } from "../../../store.js";
-import { NOW, once, orNull, rowsOf, textArray, type Sql } from "../connection/sql.js";
+import { once, orNull, rowsOf, textArray, type Sql } from "../connection/sql.js";
 import { storedScope } from "../../stored-values.js";
+import { recorded, type Recording } from "./recording.js";
 import { tagEntries } from "./tag-entries.js";
 
 /**
@@ -87,8 +88,10 @@ export function isStale(key: string, seen: string): string {
   return `(${key}.until <= (SELECT now FROM t) OR (${key}.job = ${seen}.job AND ${sameUntil}))`;
 }
 
-export function insertTexts(sql: Sql, width: Width): InsertTexts {
+export function insertTexts(sql: Sql, width: Width, recording: Recording = recorded(sql)): InsertTexts {
   const { s, user } = sql;
+  const NOW = recording.now;
+  const newJobs = { state: "'pending'" };
   const isWide = width === "wide";
   /** SQL for wide batches only. */
   const wide = (text: string): string => (isWide ? text : "");
@@ -123,7 +126,7 @@ export function insertTexts(sql: Sql, width: Width): InsertTexts {
     ON CONFLICT (job) DO UPDATE SET input = (SELECT g.input::json FROM given g WHERE g.id = inputs.job)
   ), tags AS (
     INSERT INTO ${s}.tags (tag, seq, job) ${isWide ? ofWide : "SELECT pg_catalog.unnest(tags), seq, id FROM inserted WHERE tags IS NOT NULL"}
-  ), deltas AS (
+  ), ${recording.of("inserted", newJobs)} deltas AS (
     INSERT INTO ${s}.deltas (at, queue, type, state, n, ended, first_seq, last_seq)
     SELECT t.now, queue, type, 'pending', pg_catalog.count(*), false, pg_catalog.min(seq), pg_catalog.max(seq) FROM inserted, t GROUP BY t.now, queue, type
   )`;
@@ -147,14 +150,14 @@ export function insertTexts(sql: Sql, width: Width): InsertTexts {
          expires_at = g.expires_at, updated_at = g.now, key_scope = g.key_scope, schedule = g.schedule, slot = g.slot, trace = g.trace,
          parent = ${isWide ? "g.parent::uuid" : "NULL"}, settings = ${isWide ? "g.settings::json" : "NULL"},
          tags = CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT pg_catalog.json_array_elements_text(g.tags::json)) END,
-         error = NULL, error_code = NULL, error_at = NULL, claimed_at = NULL, started_at = NULL,
+         error = NULL, error_code = NULL, error_at = NULL, fingerprint = NULL, claimed_at = NULL, started_at = NULL,
          progress = NULL, progress_note = NULL, progress_data = NULL
        FROM given g WHERE live.id = ${after(1)}::uuid RETURNING live.id, live.seq, live.tags, live.created_at
      ), retaken AS (
        INSERT INTO ${s}.keys (key, job, scope, until)
        SELECT key, ${after(1)}::uuid, key_scope, CASE WHEN key_scope = 'period' THEN now + period_ms END FROM given
        ON CONFLICT (key) DO UPDATE SET job = excluded.job, scope = excluded.scope, until = excluded.until
-     ), deltas AS (
+     ), ${recording.of("(SELECT r.id, g.queue, g.type FROM given g, rewritten r)", newJobs)} deltas AS (
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended, first_seq, last_seq, oldest, newest)
        SELECT now, ${after(2)}::text, ${after(3)}::text, ${after(4)}::text, -1, false, NULL, NULL, NULL, NULL FROM t
        UNION ALL SELECT now, queue, type, 'pending', 1, false, seq, seq, created_at, created_at FROM given, rewritten
@@ -168,8 +171,8 @@ export function insertTexts(sql: Sql, width: Width): InsertTexts {
          fence, run_at, due_at, expires_at, created_at, updated_at, trace${wide(", settings")})
        SELECT $2::uuid, $3::text, $4::text, $5::smallint, 'pending', $6::text::${user}, $7::json, $8::integer, 0, $9::integer, 0, 0,
          0, coalesce($10::bigint, now) + $11::bigint, coalesce($10::bigint, now) + $11::bigint, $12::bigint, now, now, $13::text${wide(", $14::json")}
-       FROM t, lock_wait RETURNING id, seq
-     ), deltas AS (
+       FROM t, lock_wait RETURNING id, seq${recording.only(", queue, type")}
+     ), ${recording.of("inserted", newJobs)} deltas AS (
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended, first_seq, last_seq)
        SELECT now, $4::text, $3::text, 'pending', 1, false, seq, seq FROM t, inserted
      )

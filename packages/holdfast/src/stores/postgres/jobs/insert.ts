@@ -9,6 +9,7 @@ import {
   rowError,
 } from "../connection/errors.js";
 import { directInserts, type InsertRunner, type InsertTerms, type InsertMethod, type Keyed } from "./insert-direct.js";
+import type { Recorder } from "./recorder.js";
 import { functionInserts } from "../schema/insert-functions.js";
 import type { Sql } from "../connection/sql.js";
 
@@ -40,8 +41,8 @@ export interface InsertOperations {
 }
 
 /** insert: new jobs, duplicates by id, and the three ways to handle a held unique key. */
-export function insertOperations(sql: Sql): InsertOperations {
-  const direct = directInserts(sql);
+export function insertOperations(sql: Sql, recorder: Recorder): InsertOperations {
+  const direct = directInserts(sql, recorder);
   const byFunctions = functionInserts(sql);
   /** The method for the store's own connections. */
   let own = direct;

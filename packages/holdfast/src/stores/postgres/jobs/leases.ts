@@ -4,6 +4,8 @@ import type { LeaseResult, LeaseRef, Note, Outcome, SettleResult, StartMark } fr
 import type { Row, Runner } from "../connection/db.js";
 import { archiveSql, purgeTime } from "./archive-sql.js";
 import { LEASED, NOW, orNull, rowsOf, type Sql } from "../connection/sql.js";
+import type { Recorder } from "./recorder.js";
+import { stateStatement, type StateStatement } from "./recording.js";
 
 export interface LeaseOperations {
   start(runner: Runner, marks: readonly StartMark[], now: number | null): Promise<LeaseResult[]>;
@@ -17,7 +19,7 @@ export interface LeaseOperations {
 const TRIES = 3;
 
 /** start, extend, settle, note: the operations of the holder of a lease. Each of them checks the fence. */
-export function leaseOperations(sql: Sql): LeaseOperations {
+export function leaseOperations(sql: Sql, recorder: Recorder): LeaseOperations {
   const { s } = sql;
   const archive = archiveSql(sql);
   // Locked rows are skipped: one that another session holds must not block its whole batch.
@@ -27,14 +29,17 @@ export function leaseOperations(sql: Sql): LeaseOperations {
       WHERE id = r.id AND fence = r.fence AND state IN ${LEASED} ${lock}
     ) l)`;
   const held = heldRows("FOR UPDATE SKIP LOCKED");
-  const start = sql.statement(
+  const start = stateStatement(
+    sql,
     "start",
-    `WITH ${NOW}, ${held}, mark AS MATERIALIZED (SELECT * FROM ${rowsOf("$2::uuid[], $4::bigint[]")} AS m (id, started_at)),
+    (
+      recording,
+    ) => `WITH ${recording.now}, ${held}, mark AS MATERIALIZED (SELECT * FROM ${rowsOf("$2::uuid[], $4::bigint[]")} AS m (id, started_at)),
      marked AS (
        UPDATE ${s}.live SET state = 'running', started_at = (SELECT started_at FROM mark WHERE mark.id = live.id LIMIT 1),
          updated_at = (SELECT now FROM t)
        WHERE ctid = ANY (ARRAY(SELECT address FROM held WHERE state = 'claimed')) RETURNING id, queue, type
-     ), deltas AS (
+     ), ${recording.of("marked", { state: "'running'" })} deltas AS (
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
        SELECT now, queue, type, v.state, v.sign * pg_catalog.count(*), false FROM marked, t, (VALUES ('claimed', -1), ('running', 1)) AS v (state, sign)
        GROUP BY now, queue, type, v.state, v.sign
@@ -54,14 +59,15 @@ export function leaseOperations(sql: Sql): LeaseOperations {
      UNION ALL SELECT id::text, fence, state FROM ${s}.archive WHERE id = ANY ($1::uuid[])`,
   );
   const outcomes = `o AS MATERIALIZED (
-    SELECT * FROM ${rowsOf("$2::uuid[], $4::text[], $5::text[], $6::integer[], $7::integer[], $8::bigint[], $9::text[], $10::text[], $11::bigint[], $12::text[], $13::bigint[]")}
-      AS o (id, new_state, output, attempt, releases, started_at, message, code, delay_ms, record, purge_ms))`;
+    SELECT * FROM ${rowsOf("$2::uuid[], $4::text[], $5::text[], $6::integer[], $7::integer[], $8::bigint[], $9::text[], $10::text[], $11::bigint[], $12::text[], $13::bigint[], $14::text[]")}
+      AS o (id, new_state, output, attempt, releases, started_at, message, code, delay_ms, record, purge_ms, fingerprint))`;
   const history = (done: string): string => `INSERT INTO ${s}.attempts (job, record)
     SELECT o.id, o.record::json FROM o WHERE o.record IS NOT NULL AND o.id = ANY (ARRAY(SELECT id FROM ${done}))`;
   const error = {
     error: "coalesce(o.message, g.error)",
     error_code: "CASE WHEN o.message IS NULL THEN g.error_code ELSE o.code END",
     error_at: "CASE WHEN o.message IS NULL THEN g.error_at ELSE (SELECT now FROM t) END",
+    fingerprint: "CASE WHEN o.message IS NULL THEN g.fingerprint ELSE o.fingerprint END",
   };
   const gone = (which: string): string => `gone AS (
        DELETE FROM ${s}.live WHERE ctid = ANY (ARRAY(
@@ -70,9 +76,12 @@ export function leaseOperations(sql: Sql): LeaseOperations {
        RETURNING *)`;
   const endState =
     "CASE WHEN g.cancel_at IS NOT NULL AND o.new_state <> 'completed' THEN 'cancelled' ELSE o.new_state END";
-  const finish = sql.statement(
+  const finish = stateStatement(
+    sql,
     "finish",
-    `WITH ${NOW}, ${outcomes}, ${gone("(cancel_at IS NOT NULL OR NOT $14::boolean)")}, kept AS (${archive.insert(
+    (
+      recording,
+    ) => `WITH ${recording.now}, ${outcomes}, ${gone("(cancel_at IS NOT NULL OR NOT $15::boolean)")}, kept AS (${archive.insert(
       "gone g JOIN o ON o.id = g.id",
       {
         state: endState,
@@ -84,16 +93,17 @@ export function leaseOperations(sql: Sql): LeaseOperations {
         started_at: "coalesce(g.started_at, o.started_at)",
         ...error,
       },
-    )}), freed_keys AS (${archive.freeKeys}), deltas AS (${archive.deltas}), history AS (${history("kept")})
+    )}), freed_keys AS (${archive.freeKeys}), ${recording.of("kept")} deltas AS (${archive.deltas}), history AS (${history("kept")})
      SELECT id::text, state FROM kept`,
   );
   // A requested cancellation does not change these outcomes.
   const unchanged = "id = ANY (ARRAY(SELECT id FROM o WHERE new_state IN ('completed', 'cancelled')))";
-  const drop = sql.statement(
+  const drop = stateStatement(
+    sql,
     "drop",
-    `WITH ${NOW}, ${outcomes}, ${gone(`(cancel_at IS NULL OR ${unchanged})`)}, kept AS (
+    (recording) => `WITH ${recording.now}, ${outcomes}, ${gone(`(cancel_at IS NULL OR ${unchanged})`)}, kept AS (
        SELECT g.id, g.queue, g.type, o.new_state AS state FROM gone g JOIN o ON o.id = g.id
-     ), ${archive.deleteRelated("gone", "own keys")}, ended AS (
+     ), ${recording.of("kept")} ${archive.deleteRelated("gone", "own keys")}, ended AS (
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
        SELECT now, queue, type, state, v.sign * pg_catalog.count(*), v.ended FROM kept, t, (VALUES (1, true), (-1, false)) AS v (sign, ended)
        GROUP BY now, queue, type, state, v.sign, v.ended
@@ -104,25 +114,28 @@ export function leaseOperations(sql: Sql): LeaseOperations {
     "lock_lease",
     `SELECT 1 FROM ${s}.live WHERE id = $1::uuid AND fence = $2 AND state IN ${LEASED} FOR UPDATE`,
   );
-  const reschedule = sql.statement(
+  const reschedule = stateStatement(
+    sql,
     "reschedule",
-    `WITH ${NOW}, ${outcomes}, target AS MATERIALIZED (
+    (recording) => `WITH ${recording.now}, ${outcomes}, target AS MATERIALIZED (
        SELECT ctid AS address, id, queue, type, state FROM ${s}.live
        WHERE id = ANY ($2::uuid[]) AND fence = $3 AND state IN ${LEASED} AND cancel_at IS NULL FOR UPDATE SKIP LOCKED
      ), kept AS (
        UPDATE ${s}.live g SET state = o.new_state, due_at = (SELECT now FROM t) + o.delay_ms, run_at = (SELECT now FROM t) + o.delay_ms,
          attempt = o.attempt, releases = o.releases, started_at = coalesce(g.started_at, o.started_at), worker = NULL,
-         updated_at = (SELECT now FROM t), error = ${error.error}, error_code = ${error.error_code},
+         updated_at = (SELECT now FROM t), error = ${error.error}, error_code = ${error.error_code}, fingerprint = ${error.fingerprint},
          error_at = CASE WHEN o.new_state = 'failed' AND o.message IS NULL AND g.error IS NULL THEN (SELECT now FROM t) ELSE ${error.error_at} END
        FROM o WHERE g.ctid = ANY (ARRAY(SELECT address FROM target)) AND o.id = g.id
        RETURNING g.id, g.queue, g.type, g.state
-     ), history AS (${history("kept")}), deltas AS (
+     ), history AS (${history("kept")}), ${recording.of("kept")} deltas AS (
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
        SELECT now, queue, type, state, -pg_catalog.count(*), false FROM target, t WHERE id = ANY (ARRAY(SELECT id FROM kept)) GROUP BY now, queue, type, state
        UNION ALL SELECT now, queue, type, state, pg_catalog.count(*), false FROM kept, t GROUP BY now, queue, type, state
      )
      SELECT id::text, state FROM kept`,
   );
+  const write = (runner: Runner, statement: StateStatement, values: readonly unknown[]): Promise<Row[]> =>
+    recorder.run(runner, statement, values);
   const trim = sql.statement(
     "trim_history",
     `DELETE FROM ${s}.attempts WHERE ctid = ANY (ARRAY(
@@ -193,14 +206,14 @@ export function leaseOperations(sql: Sql): LeaseOperations {
       for (const [id, state] of rows as unknown as [string, State][]) done.set(id, state);
     };
     const waiting = group.filter(({ to }) => !isFinished(to));
-    if (waiting.length > 0) collect(await runner.run(reschedule, outcomeColumns(waiting, fence, now)));
+    if (waiting.length > 0) collect(await write(runner, reschedule, outcomeColumns(waiting, fence, now)));
     const finished = group.filter(({ to }) => isFinished(to));
     const [kept, dropped] = [finished.filter(({ keep }) => keep), finished.filter(({ keep }) => !keep)];
-    if (kept.length > 0) collect(await runner.run(finish, [...outcomeColumns(kept, fence, now), false]));
-    if (dropped.length > 0) collect(await runner.run(drop, outcomeColumns(dropped, fence, now)));
+    if (kept.length > 0) collect(await write(runner, finish, [...outcomeColumns(kept, fence, now), false]));
+    if (dropped.length > 0) collect(await write(runner, drop, outcomeColumns(dropped, fence, now)));
     // If cancellation was requested, a job that would wait or be dropped is cancelled instead.
     const left = [...waiting, ...dropped].filter(({ id }) => !done.has(id)).map(asCancelled);
-    if (left.length > 0) collect(await runner.run(finish, [...outcomeColumns(left, fence, now), true]));
+    if (left.length > 0) collect(await write(runner, finish, [...outcomeColumns(left, fence, now), true]));
     const long = group.filter(
       ({ attemptRecord, attempt, releases }) => attemptRecord !== null && attempt + releases > LIMITS.attempts,
     );
@@ -272,7 +285,7 @@ export function leaseOperations(sql: Sql): LeaseOperations {
   return {
     start: (runner, marks, now) =>
       leaseResults(runner, marks, () =>
-        runner.run(start, [now, ...refColumns(marks), marks.map(({ startedAt }) => startedAt)]),
+        write(runner, start, [now, ...refColumns(marks), marks.map(({ startedAt }) => startedAt)]),
       ),
     extend: (runner, leases, leaseMs, now) =>
       leaseResults(runner, leases, () => runner.run(extend, [now, ...refColumns(leases), leaseMs])),
@@ -297,7 +310,9 @@ export function leaseOperations(sql: Sql): LeaseOperations {
       if ((await runner.run(lock, [outcome.id, outcome.fence])).length === 0) return "lost";
       if (note !== null) await keepNotes(runner, [note], now);
       const columns = outcomeColumns([outcome], outcome.fence, now);
-      const [row] = outcome.keep ? await runner.run(finish, [...columns, false]) : await runner.run(drop, columns);
+      const [row] = outcome.keep
+        ? await runner.run(finish.recorded, [...columns, false])
+        : await runner.run(drop.recorded, columns);
       if (row === undefined) return "lost";
       return row[1] === outcome.to ? "applied" : "cancelled";
     },
@@ -347,6 +362,7 @@ function outcomeColumns(outcomes: readonly Outcome[], fence: number, now: number
     outcomes.map(({ delayMs }) => delayMs),
     orNull(outcomes, ({ attemptRecord }) => (attemptRecord === null ? null : JSON.stringify(attemptRecord))),
     orNull(outcomes, ({ purgeMs }) => purgeMs),
+    orNull(outcomes, ({ error }) => error?.fingerprint ?? null),
   ];
 }
 

@@ -218,6 +218,8 @@ function scansOf(sql: Sql, source: Source, { from, below }: SeqRange, inOrder: O
       return both(ofSome, ofUser(sql, "j.user_id", `$${values.push(source.user)}`));
     case "schedule":
       return both(ofSome, `j.schedule = $${values.push(source.schedule)}`);
+    case "fingerprint":
+      return both(ofSome, `j.fingerprint = $${values.push(source.fingerprint)}::text`);
     case "parent":
       return [scan("tags", ofAll, `j.tag = $${values.push(childrenEntry(source.parent))}`)];
     case "tag":
@@ -283,6 +285,7 @@ function otherConditions(sql: Sql, source: Source, filter: JobFilter, values: un
   }
   terms.add((v) => `j.priority = ${v}::integer`, filter.priority);
   if (source.by !== "parent") terms.add(ofParent, filter.parent);
+  if (source.by !== "fingerprint") terms.add((v) => `j.fingerprint = ${v}::text`, filter.fingerprint);
   if (source.by !== "user") terms.add((v) => ofUser(sql, "j.user_id", v), filter.user);
   if (source.by !== "schedule") terms.add((v) => `j.schedule = ${v}`, filter.schedule);
   if (source.by !== "tag")

@@ -6,6 +6,7 @@ import { archiveSql } from "./archive-sql.js";
 import { NOW, WAITING, type Sql } from "../connection/sql.js";
 import { FINISHED } from "../schema/schema.js";
 import { reapParts } from "./reap-sql.js";
+import { recorded } from "./recording.js";
 
 export interface MaintenanceOperations {
   reapExpiredLeases(runner: Runner, limit: number, now: number | null): Promise<ReapedJob[]>;
@@ -47,7 +48,8 @@ export function maintenanceOperations(sql: Sql): MaintenanceOperations {
        error: `'${EXPIRED_ERROR.message}'`,
        error_code: `'${EXPIRED_ERROR.code}'`,
        error_at: "(SELECT now FROM t)",
-     })}), freed_keys AS (${archive.freeKeys}), deltas AS (${archive.deltas})
+       fingerprint: "NULL::text",
+     })}), freed_keys AS (${archive.freeKeys}), ${recorded(sql).of("kept")} deltas AS (${archive.deltas})
      SELECT id::text, type, queue, attempt, 'dead' FROM gone`,
   );
   // Jobs without a purge time of their own. Ordered by `purge_at` too, which is NULL: the order of the index.

@@ -1,4 +1,4 @@
-import { ALL_QUEUES, LIMITS } from "../../../defaults.js";
+import { LIMITS } from "../../../defaults.js";
 import type { FinishedState, State } from "../../../job/state.js";
 import type {
   AttemptRecord,
@@ -6,7 +6,6 @@ import type {
   JobPage,
   PageRequest,
   Skipped,
-  QueueRecord,
   Scope,
   StoredWorker,
   StoredJob,
@@ -18,6 +17,7 @@ import type { Row, Runner, Statement } from "../connection/db.js";
 import { pageFinder, SKIPPING } from "./listing.js";
 import { isUnpausedQueue } from "./live-lanes.js";
 import { columnPositions } from "../../column-positions.js";
+import { oldestDueOf } from "../../oldest-due.js";
 import { readSettings } from "../../stored-values.js";
 import { NOW, WAITING, type Sql } from "../connection/sql.js";
 
@@ -27,8 +27,6 @@ export interface QueryOperations {
   list(runner: Runner, filter: JobFilter, page: PageRequest, now: number | null): Promise<JobPage>;
   skip(runner: Runner, filter: JobFilter, page: Omit<PageRequest, "payloads">, now: number | null): Promise<Skipped>;
   stats(runner: Runner, now: number | null): Promise<StoreStats>;
-  setPaused(runner: Runner, queue: string, paused: boolean, now: number | null): Promise<void>;
-  queues(runner: Runner): Promise<QueueRecord[]>;
   heartbeat(runner: Runner, worker: WorkerRecord, now: number | null): Promise<void>;
   deregister(runner: Runner, id: string, now: number | null): Promise<void>;
   workers(runner: Runner, now: number | null): Promise<StoredWorker[]>;
@@ -76,26 +74,14 @@ export function queryOperations(sql: Sql): QueryOperations {
   );
   const oldest = sql.statement(
     "oldest_due",
-    `WITH ${NOW} SELECT (SELECT now FROM t)::float8, pg_catalog.min(d.due_at)::float8 FROM ${s}.lanes l CROSS JOIN LATERAL (
+    `WITH ${NOW} SELECT l.queue, ((SELECT now FROM t) - pg_catalog.min(d.due_at))::float8 FROM ${s}.lanes l CROSS JOIN LATERAL (
        SELECT due_at FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at <= (SELECT now FROM t)
-         AND j.state IN ${WAITING} ORDER BY due_at LIMIT 1) d WHERE ${isUnpausedQueue(s, "l.queue")}`,
+         AND j.state IN ${WAITING} ORDER BY due_at LIMIT 1) d WHERE ${isUnpausedQueue(s, "l.queue")}
+     GROUP BY l.queue ORDER BY pg_catalog.min(d.due_at) LIMIT ${LIMITS.statsQueues}`,
   );
   const pace = sql.statement(
     "pace",
     `WITH ${NOW} SELECT state, pg_catalog.sum(n)::float8 FROM ${s}.deltas WHERE ended AND at > (SELECT now FROM t) - 60000 AND at <= (SELECT now FROM t) GROUP BY state`,
-  );
-  // A queue is paused if any of its lanes is: a lane that is being created now is not visible here, and is not paused.
-  const pause = sql.statement(
-    "pause",
-    `WITH ${NOW}, known AS (UPDATE ${s}.lanes SET paused = $3 WHERE queue = $2 RETURNING 1)
-     INSERT INTO ${s}.lanes (queue, priority, paused, used_at) SELECT $2, 0, $3, now FROM t WHERE NOT EXISTS (SELECT 1 FROM known)
-     ON CONFLICT (queue, priority) DO UPDATE SET paused = excluded.paused`,
-  );
-  // `*` is not a queue, so its row must not remain.
-  const resumeAll = sql.statement("resume_all", `DELETE FROM ${s}.lanes WHERE queue = '${ALL_QUEUES}'`);
-  const lanes = sql.statement(
-    "lanes",
-    `SELECT queue, priority, paused FROM ${s}.lanes ORDER BY queue COLLATE "C", priority DESC`,
   );
   const heartbeat = sql.statement(
     "heartbeat",
@@ -133,10 +119,9 @@ export function queryOperations(sql: Sql): QueryOperations {
     },
     skip: async (runner, filter, page, now) => pageOf(await findToSkip(runner, filter, page, now), page.limit),
     async stats(runner, now) {
-      const [due] = await runner.run(oldest, [now]);
+      const due = new Map((await runner.run(oldest, [now])) as unknown as [string, number][]);
       const lastMinute: Record<FinishedState, number> = { completed: 0, dead: 0, cancelled: 0 };
       for (const [state, n] of await runner.run(pace, [now])) lastMinute[state as FinishedState] = n as number;
-      const dueAt = due?.[1] as number | null | undefined;
       return {
         counts: (await runner.run(counts, [])).map(([queue, type, state, count]) => ({
           queue: queue as string,
@@ -144,26 +129,9 @@ export function queryOperations(sql: Sql): QueryOperations {
           state: state as State,
           count: count as number,
         })),
-        oldestDueMs: dueAt === null || dueAt === undefined ? null : (due?.[0] as number) - dueAt,
+        ...oldestDueOf(due),
         lastMinute,
       };
-    },
-    async setPaused(runner, queue, paused, now) {
-      if (queue === ALL_QUEUES && !paused) await runner.run(resumeAll, []);
-      else await runner.run(pause, [now, queue, paused]);
-    },
-    async queues(runner) {
-      const byQueue = new Map<string, QueueRecord>();
-      for (const [queue, priority, paused] of (await runner.run(lanes, [])) as unknown as [string, number, boolean][]) {
-        const known = byQueue.get(queue);
-        if (queue === ALL_QUEUES) byQueue.set(queue, { queue, paused, priorities: [] });
-        else if (known === undefined) byQueue.set(queue, { queue, paused, priorities: [priority] });
-        else {
-          known.priorities.push(priority);
-          known.paused ||= paused;
-        }
-      }
-      return [...byQueue.values()];
     },
     heartbeat: async (runner, worker, now) =>
       void (await runner.run(heartbeat, [now, worker.id, JSON.stringify(worker)])),
@@ -190,6 +158,7 @@ const COLUMNS = {
   error: "j.error",
   errorCode: "j.error_code",
   errorAt: "j.error_at::float8",
+  fingerprint: "j.fingerprint",
   attempt: "j.attempt",
   maxAttempts: "j.max_attempts",
   losses: "j.losses",
@@ -250,6 +219,7 @@ function readRecord(row: Row, details: Pick<StoredJob, "attempts" | "log">): Sto
             message: error,
             code: row[JOB.errorCode] as string | null,
             at: (row[JOB.errorAt] as number | null) ?? 0,
+            fingerprint: row[JOB.fingerprint] as string | null,
           },
     attempt: row[JOB.attempt] as number,
     maxAttempts: row[JOB.maxAttempts] as number,

@@ -1,6 +1,8 @@
+import { STALE_FINGERPRINT } from "../../../job/fingerprint.js";
 import { STALE_ERROR } from "../../../job/state.js";
 import { EARLIEST } from "./claim-cursors.js";
 import { archiveSql } from "./archive-sql.js";
+import { recorded } from "./recording.js";
 import { LEASED, lostAttempt, MAX_LOSSES, NOW, usedAttempts, type Sql } from "../connection/sql.js";
 
 const USED = usedAttempts("g");
@@ -42,7 +44,7 @@ export function reapParts(sql: Sql): string {
      ), retried AS (
        UPDATE ${s}.live g SET state = 'pending', due_at = (SELECT now FROM t), run_at = (SELECT now FROM t), updated_at = (SELECT now FROM t),
          attempt = ${USED}, losses = ${ONE_MORE}, worker = NULL,
-         error = '${STALE_ERROR.message}', error_code = '${STALE_ERROR.code}', error_at = (SELECT now FROM t)
+         error = '${STALE_ERROR.message}', error_code = '${STALE_ERROR.code}', error_at = (SELECT now FROM t), fingerprint = '${STALE_FINGERPRINT}'
        WHERE ctid = ANY (ARRAY(SELECT address FROM decided WHERE new_state = 'pending')) RETURNING id
      ), gone AS (
        DELETE FROM ${s}.live WHERE ctid = ANY (ARRAY(SELECT address FROM decided WHERE new_state <> 'pending')) RETURNING *
@@ -54,9 +56,10 @@ export function reapParts(sql: Sql): string {
        error: `'${STALE_ERROR.message}'`,
        error_code: `'${STALE_ERROR.code}'`,
        error_at: "(SELECT now FROM t)",
+       fingerprint: `'${STALE_FINGERPRINT}'`,
      })}), done AS (SELECT id FROM retried UNION ALL SELECT id FROM kept),
      history AS (INSERT INTO ${s}.attempts (job, record) SELECT g.id, ${lostAttempt("g")} FROM decided g WHERE g.id = ANY (ARRAY(SELECT id FROM done))),
-     freed_keys AS (${archive.freeKeys}), deltas AS (
+     freed_keys AS (${archive.freeKeys}), ${recorded(sql).of("(SELECT id, queue, type, new_state AS state FROM decided WHERE id = ANY (ARRAY(SELECT id FROM done)))")} deltas AS (
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
        SELECT now, queue, type, state, -pg_catalog.count(*), false FROM decided, t WHERE id = ANY (ARRAY(SELECT id FROM done)) GROUP BY now, queue, type, state
        UNION ALL SELECT now, queue, type, new_state, pg_catalog.count(*), new_state <> 'pending' FROM decided, t WHERE id = ANY (ARRAY(SELECT id FROM done)) GROUP BY now, queue, type, new_state

@@ -1,5 +1,5 @@
 import { signatures } from "./functions.js";
-import { TABLE_NAMES, type Access, type SchemaSettings } from "./schema.js";
+import { SEQUENCE_NAMES, TABLE_NAMES, type Access, type SchemaSettings } from "./schema.js";
 import { optionSteps, type Step } from "./migration-steps.js";
 import { VIEW_NAMES } from "./views.js";
 
@@ -7,7 +7,18 @@ import { VIEW_NAMES } from "./views.js";
 const GUARDED = ["live", "archive", "inputs", "tags", "keys", "attempts", "log", "schedules", "slots"] as const;
 
 /** Tables that workers, the scheduler and maintenance change; `lanes` has its own line. */
-const WORK_TABLES = [...GUARDED, "deltas", "counts", "ages", "workers", "turns"];
+const WORK_TABLES = [
+  ...GUARDED,
+  "deltas",
+  "counts",
+  "ages",
+  "workers",
+  "turns",
+  "error_groups",
+  "history",
+  "transitions",
+  "following",
+];
 
 /** The retention of an audit entry has ended. */
 const EXPIRED = "keep_until <= (SELECT extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)";
@@ -38,20 +49,22 @@ function grants(settings: SchemaSettings, { enqueue, work, admin, userRoles }: A
   const functions = signatures(settings);
   const lines = [
     `REVOKE ALL ON ${tables([...VIEW_NAMES, "migrations", ...TABLE_NAMES])} FROM PUBLIC, ${everyone}`,
-    `REVOKE ALL ON SEQUENCE ${s}.job_seq FROM PUBLIC, ${everyone}`,
+    `REVOKE ALL ON SEQUENCE ${tables(SEQUENCE_NAMES)} FROM PUBLIC, ${everyone}`,
     `REVOKE ALL ON FUNCTION ${Object.values(functions).join(", ")} FROM PUBLIC, ${everyone}`,
     `GRANT USAGE ON SCHEMA ${s} TO ${everyone}`,
-    `GRANT SELECT ON ${tables(["migrations", "settings", "lanes"])} TO ${programs}`,
+    `GRANT SELECT ON ${tables(["migrations", "settings", "lanes", "pauses"])} TO ${programs}`,
     // The role enqueue writes jobs only through these: it has no privileges on the tables of jobs.
     `GRANT EXECUTE ON FUNCTION ${functions.enqueue}, ${functions.inserts}, ${functions.lanes} TO ${programs}`,
 
     `GRANT USAGE ON SEQUENCE ${s}.job_seq TO ${work}, ${admin}`,
+    `GRANT USAGE, UPDATE ON SEQUENCE ${s}.followed_until TO ${work}, ${admin}`,
     `GRANT EXECUTE ON FUNCTION ${functions.refuseFinished} TO ${work}, ${admin}`,
     `GRANT SELECT, INSERT, UPDATE, DELETE ON ${tables(WORK_TABLES)} TO ${work}, ${admin}`,
     `GRANT SELECT ON ${tables(VIEW_NAMES)} TO ${work}, ${admin}`,
     `GRANT INSERT, UPDATE (used_at), DELETE ON ${s}.lanes TO ${work}, ${admin}`,
     `GRANT EXECUTE ON FUNCTION ${functions.reapExpiredLeases} TO ${work}, ${admin}`,
     `GRANT UPDATE (paused) ON ${s}.lanes TO ${admin}`,
+    `GRANT INSERT, UPDATE, DELETE ON ${s}.pauses TO ${admin}`,
     // No role updates these. A worker may delete old audit entries, and cannot read their content.
     `GRANT SELECT, INSERT, DELETE ON ${tables(["audit", "tokens"])} TO ${admin}`,
     `GRANT SELECT (id, at), DELETE ON ${s}.audit TO ${work}`,

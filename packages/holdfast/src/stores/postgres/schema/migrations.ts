@@ -1,5 +1,6 @@
 import { API_NAMES } from "./api-names.js";
 import { CHECKED_FUNCTIONS, FUNCTIONS, FUNCTIONS_AGAIN } from "./functions.js";
+import { FINGERPRINT_INDEXES, FOLLOWING } from "./following.js";
 import { JOB_SETTINGS, PURGE_INDEX } from "./job-settings.js";
 import { LANE_MARKS } from "./lane-marks.js";
 import { CURSOR_KEY, TABLES, type Migration } from "./schema.js";
@@ -15,4 +16,6 @@ export const MIGRATIONS: readonly Migration[] = [
   API_NAMES,
   JOB_SETTINGS,
   PURGE_INDEX,
+  FOLLOWING,
+  FINGERPRINT_INDEXES,
 ];

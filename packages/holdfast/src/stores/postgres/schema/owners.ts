@@ -1,10 +1,10 @@
 import { SchemaUntrustedError } from "../../../errors.js";
 import { type Runner, unnamed } from "../connection/db.js";
 import { signatures } from "./functions.js";
-import { TABLE_NAMES, type SchemaSettings } from "./schema.js";
+import { SEQUENCE_NAMES, TABLE_NAMES, type SchemaSettings } from "./schema.js";
 import { VIEW_NAMES } from "./views.js";
 
-const RELATIONS = [...TABLE_NAMES, ...VIEW_NAMES, "migrations", "job_seq"];
+const RELATIONS = [...TABLE_NAMES, ...VIEW_NAMES, "migrations", ...SEQUENCE_NAMES];
 const TRIGGER_FUNCTIONS = ["forget_job", "forget_schedule", "forget_user"];
 
 /** A schema, or a relation or function with one of our names in it, and its owner. */

@@ -41,11 +41,19 @@ const TABLES: readonly [table: string, columns: string, values: string][] = [
 ];
 
 /** SQL that inserts rows into the tables and deletes them again, which leaves empty pages. */
-export function preallocate({ schema: s }: SchemaSettings): string {
+export function preallocate(settings: SchemaSettings): string {
+  return TABLES.map((table) => preallocateTable(settings, ...table)).join("\n");
+}
+
+/** The same for one table, which must be empty. `values`: SQL with `n` and `filler`. */
+export function preallocateTable(
+  { schema: s }: SchemaSettings,
+  table: string,
+  columns: string,
+  values: string,
+): string {
   const rows = `pg_catalog.generate_series(1, ${PAGES * ROWS_PER_PAGE}) AS n, ${FILLER} AS f (filler)`;
-  return TABLES.map(
-    ([table, columns, values]) => `ALTER TABLE ${s}.${table} SET (vacuum_truncate = off);
+  return `ALTER TABLE ${s}.${table} SET (vacuum_truncate = off);
 INSERT INTO ${s}.${table} (${columns}) SELECT ${values} FROM ${rows};
-DELETE FROM ${s}.${table};`,
-  ).join("\n");
+DELETE FROM ${s}.${table};`;
 }

@@ -46,7 +46,7 @@ const LIVE = list(STATE_NAMES.filter((state) => !isFinished(state)));
 /** The names of finished states, as a list in SQL. */
 export const FINISHED: string = list(STATE_NAMES.filter(isFinished));
 
-/** The columns that the tables of live and of finished jobs share. Before migration 8, they lack the last four. */
+/** The columns that the tables of live and of finished jobs share. Migration 8 adds four of the last five, migration 10 the last. */
 export const COMMON: readonly string[] = [
   "id",
   "seq",
@@ -84,9 +84,10 @@ export const COMMON: readonly string[] = [
   "parent",
   "settings",
   "worker",
+  "fingerprint",
 ];
 /** Those that were shared before migration 8. */
-export const COMMON_BEFORE_8: readonly string[] = COMMON.slice(0, -4);
+export const COMMON_BEFORE_8: readonly string[] = COMMON.slice(0, -5);
 
 const common = ({ userType }: SchemaSettings): string => `
   id uuid NOT NULL,
@@ -136,7 +137,7 @@ export const TABLES: Migration = {
   up: (settings) => create(settings),
   // By name and without CASCADE: the schema may be shared, and other programs' views may read our tables.
   down: ({ schema: s }) => `DROP VIEW ${s}.jobs;
-DROP TABLE ${TABLE_NAMES.map((name) => `${s}.${name}`).join(", ")};
+DROP TABLE ${FIRST_TABLES.map((name) => `${s}.${name}`).join(", ")};
 DROP FUNCTION IF EXISTS ${s}.forget_job(), ${s}.forget_schedule(), ${s}.forget_user() CASCADE;`,
 };
 
@@ -150,8 +151,7 @@ ON CONFLICT (name) DO NOTHING;`,
   down: ({ schema: s }) => `DELETE FROM ${s}.settings WHERE name = 'cursorKey';`,
 };
 
-/** All tables except `migrations`. */
-export const TABLE_NAMES: readonly string[] = [
+const FIRST_TABLES: readonly string[] = [
   "settings",
   "live",
   "archive",
@@ -171,6 +171,17 @@ export const TABLE_NAMES: readonly string[] = [
   "audit",
   "tokens",
 ];
+/** All tables except `migrations`. */
+export const TABLE_NAMES: readonly string[] = [
+  ...FIRST_TABLES,
+  "error_groups",
+  "history",
+  "transitions",
+  "following",
+  "pauses",
+];
+/** All sequences except those of identity columns. */
+export const SEQUENCE_NAMES: readonly string[] = ["job_seq", "followed_until"];
 
 function create(settings: SchemaSettings): string {
   const { schema: s, userType } = settings;
