@@ -124,7 +124,7 @@ async function search(
     if (end === null || isDone) return { jobs: found, cursor: end, examined };
     cursor = end;
     size = nextSize(EXAMINED_MS - (clock.monotonic() - startedAt));
-    // A store in memory answers at once: other work of this process must not wait for the whole search.
+    // A store in memory returns at once: other work of this process must not wait for the whole search.
     await new Promise((resolve) => setImmediate(resolve));
   }
 
