@@ -253,7 +253,7 @@ describe("a job that changes between the check and the write", () => {
     jobs: HoldfastOptions["jobs"] & {},
   ): Promise<{ hf: Holdfast; between: (work: () => Promise<unknown>) => void }> {
     const store = sqlite(":memory:");
-    const { update } = store;
+    const update = store.update.bind(store);
     let work: (() => Promise<unknown>) | null = null;
     store.update = async (...args) => {
       const now = work;

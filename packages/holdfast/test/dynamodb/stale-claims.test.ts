@@ -8,7 +8,11 @@ import { dynamoServer } from "./server.js";
 const server = dynamoServer();
 
 /** A store whose live index still shows a lease that has ended. `between` runs once, after a claim has read the job. */
-async function lagging(): Promise<{ worker: DynamoStore; operator: DynamoStore; between(work: () => unknown): void }> {
+async function lagging(): Promise<{
+  worker: DynamoStore;
+  operator: DynamoStore;
+  between: (work: () => unknown) => void;
+}> {
   const { table, store: operator } = await openScene(server, { shards: 1 });
   const client = server.client();
   let work: (() => unknown) | null = null;

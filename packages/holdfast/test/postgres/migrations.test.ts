@@ -271,7 +271,7 @@ describe("migrations 8 and 9", () => {
     await server.query(`SELECT ${schema}.enqueue('mail', tags => '{t}'), ${schema}.enqueue('mail', unique_key => 'k')`);
     const first = newJob({ tags: ["t"], unique: key("r", { onConflict: "replace" }) });
     const second = newJob({ tags: ["u"], unique: first.unique });
-    const { plain, keyed, replace } = functionInserts(sqlFor(settings.schema, "text"));
+    const inserts = functionInserts(sqlFor(settings.schema, "text"));
     const terms = { now: null, waitMs: 1_000 };
     const done = await db.transaction(async (transaction) => {
       const runner: InsertRunner = {
@@ -281,9 +281,9 @@ describe("migrations 8 and 9", () => {
         atomic: (work) => work(runner),
       };
       return [
-        await plain(runner, [newJob()], terms),
-        await keyed(runner, [first as Keyed], terms),
-        await replace(runner, second as Keyed, first.id, terms),
+        await inserts.plain(runner, [newJob()], terms),
+        await inserts.keyed(runner, [first as Keyed], terms),
+        await inserts.replace(runner, second as Keyed, first.id, terms),
       ];
     });
     expect(done).toEqual([null, ["new"], "replaced"]);

@@ -188,7 +188,11 @@ function contradiction(update: ReadUpdate, job: StoredJob, now: number): Invalid
   return conflictError("expiry", update, job);
 }
 
-function conflictError(reason: UpdateConflict, { change, isPromotion }: ReadUpdate, job: StoredJob): InvalidOptionError {
+function conflictError(
+  reason: UpdateConflict,
+  { change, isPromotion }: ReadUpdate,
+  job: StoredJob,
+): InvalidOptionError {
   if (reason === "type")
     return new InvalidOptionError("input", "was checked for another type: the job changes all the time");
   if (reason === "attempts") {
