@@ -8,14 +8,25 @@ export interface Sql {
   /** The schema, quoted. */
   s: string;
   user: string;
+  /** Whether the tables have what migration 8 adds. They lack it only when that is undone. */
+  hasJobSettings: boolean;
+  /** The same for migration 10. */
+  hasFollowing: boolean;
   /** A statement with a unique name: a hash of its text is added. */
   statement(name: string, text: string): Statement;
 }
 
-export function sqlFor(schema: string, user: string): Sql {
+export function sqlFor(
+  schema: string,
+  user: string,
+  /** For functions of the schema before this migration. */
+  before: 8 | 10 | null = null,
+): Sql {
   return {
     s: schema,
     user,
+    hasJobSettings: before !== 8,
+    hasFollowing: before === null,
     statement: (name, text) => new Prepared(name, text),
   };
 }

@@ -32,8 +32,12 @@ export function queueOperations(sql: Sql): QueueOperations {
     "resume",
     `WITH ${forget} UPDATE ${s}.lanes SET paused = false WHERE queue = $1 AND paused`,
   );
-  // `*` is not a queue, so its row must not remain.
-  const resumeAll = sql.statement("resume_all", `WITH ${forget} DELETE FROM ${s}.lanes WHERE queue = $1`);
+  // `*` is not a queue, so its row must not remain. To a role that may not resume queues, row-level security hides paused lanes from a
+  // DELETE, which would do nothing. An UPDATE of that column is refused, even of no row.
+  const resumeAll = sql.statement(
+    "resume_all",
+    `WITH ${forget}, permitted AS (UPDATE ${s}.lanes SET paused = false WHERE false) DELETE FROM ${s}.lanes WHERE queue = $1`,
+  );
   const lanes = sql.statement(
     "lanes",
     `SELECT l.queue, l.priority, l.paused, p.paused_at::float8, p.paused_by

@@ -44,7 +44,7 @@ export function reapParts(sql: Sql): string {
      ), retried AS (
        UPDATE ${s}.live g SET state = 'pending', due_at = (SELECT now FROM t), run_at = (SELECT now FROM t), updated_at = (SELECT now FROM t),
          attempt = ${USED}, losses = ${ONE_MORE}, worker = NULL,
-         error = '${STALE_ERROR.message}', error_code = '${STALE_ERROR.code}', error_at = (SELECT now FROM t), fingerprint = '${STALE_FINGERPRINT}'
+         error = '${STALE_ERROR.message}', error_code = '${STALE_ERROR.code}', error_at = (SELECT now FROM t)${sql.hasFollowing ? `, fingerprint = '${STALE_FINGERPRINT}'` : ""}
        WHERE ctid = ANY (ARRAY(SELECT address FROM decided WHERE new_state = 'pending')) RETURNING id
      ), gone AS (
        DELETE FROM ${s}.live WHERE ctid = ANY (ARRAY(SELECT address FROM decided WHERE new_state <> 'pending')) RETURNING *

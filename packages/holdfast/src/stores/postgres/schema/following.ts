@@ -1,4 +1,4 @@
-import { functions } from "./functions.js";
+import { functions, functionsBefore10 } from "./functions.js";
 import { preallocateTable } from "./preallocate.js";
 import type { Migration } from "./schema.js";
 
@@ -67,11 +67,15 @@ BEGIN
   END LOOP;
 END;`;
   },
-  down: ({ schema: s }) => `
+  down: (settings) => {
+    const { schema: s } = settings;
+    return `
 DROP TABLE ${s}.error_groups, ${s}.history, ${s}.transitions, ${s}.following, ${s}.pauses;
 DROP SEQUENCE ${s}.followed_until;
 ALTER TABLE ${s}.live DROP COLUMN fingerprint;
-ALTER TABLE ${s}.archive DROP COLUMN fingerprint;`,
+ALTER TABLE ${s}.archive DROP COLUMN fingerprint;
+${functionsBefore10(settings)}`;
+  },
 };
 
 /**

@@ -88,6 +88,8 @@ export const COMMON: readonly string[] = [
 ];
 /** Those that were shared before migration 8. */
 export const COMMON_BEFORE_8: readonly string[] = COMMON.slice(0, -5);
+/** Those that were shared before migration 10. */
+export const COMMON_BEFORE_10: readonly string[] = COMMON.slice(0, -1);
 
 const common = ({ userType }: SchemaSettings): string => `
   id uuid NOT NULL,
