@@ -93,6 +93,7 @@ async function plainTexts(s: string): Promise<string[]> {
     s,
     user: "text",
     hasJobSettings: true,
+    hasFollowing: true,
     statement: (name, text) => {
       texts.push(text);
       return { name, text: text as Qualified };
