@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { LIMITS } from "../../defaults.js";
 import type { AttemptError } from "../../job/job.js";
-import { show } from "../../options.js";
+import type { InputCondition } from "../../engine/client/filter.js";
+import { notUuid } from "../../job/uuid.js";
 import { TOKEN_ROLES } from "../../access/roles.js";
 import { CALENDAR_UNITS } from "../../schedule/calendar.js";
 import { STATE_NAMES, type FinishedState } from "../../job/state.js";
@@ -33,55 +34,80 @@ const state = z.enum(STATE_NAMES);
 const finished = z.enum(["completed", "dead", "cancelled"] satisfies FinishedState[]);
 const role = z.enum(TOKEN_ROLES);
 const count = (min: number, max: number): z.ZodInt => z.int().min(min).max(max);
-const limit = count(1, PAGE_SIZE.max).optional();
-const cursor = string(400).optional();
+const limit = count(1, PAGE_SIZE.max).optional().meta({ description: "Entries per page.", default: PAGE_SIZE.default });
+const cursor = string(400).optional().describe("The cursor of the previous page, with the same conditions.");
 const priority = count(-LIMITS.priority, LIMITS.priority);
 const tags = z.array(string(LIMITS.tagLength)).max(LIMITS.tags);
 const catchUp = z.union([z.enum(["skip", "latest"]), z.strictObject({ all: count(1, LIMITS.catchUp) })]);
 
 // All ids are validated before anything is changed. Otherwise an invalid one would fail the call halfway.
-const jobId = z.guid({ error: ({ input }) => `${show(input)} is not a job id (a UUID)` });
+const jobId = z.guid({ error: ({ input }) => (input === undefined ? "is required" : notUuid(input)) });
 
-const inputCondition = z.strictObject({
-  path: string(500).optional(),
-  equals: z.unknown().optional(),
-  text: string(1_000).optional(),
-});
+const inputCondition = z
+  .strictObject({
+    path: z
+      .union([
+        string(500),
+        z
+          .array(z.union([string(500), z.int().min(0)]))
+          .min(1)
+          .max(100),
+      ])
+      .optional()
+      .describe(
+        "Names and positions joined by dots, such as `items.0.sku`, or an array of them. Default: the whole input.",
+      ),
+    equals: z.unknown().optional().describe("The value there, compared as JSON."),
+    text: string(1_000)
+      .optional()
+      .describe("A part of the value there, or of a key or value below it. Case is ignored."),
+  })
+  .refine(({ equals, text }) => (equals === undefined) !== (text === undefined), {
+    error: "must have exactly one of equals and text",
+  })
+  .meta({
+    description:
+      "Jobs whose input matches. Exactly one of `equals` and `text`. Each call examines a limited number of jobs, and `cursor` continues.",
+    oneOf: [{ required: ["equals"] }, { required: ["text"] }],
+  }) as unknown as z.ZodType<InputCondition>;
 
 const none = z.strictObject({});
 const byId = { id: string(100) };
+const byJob = { id: jobId };
 const byName = { name: string(LIMITS.scheduleLength) };
 const byQueue = { queue: string(LIMITS.queueLength) };
 
 const conditions = {
-  id: z.array(jobId).min(1).max(MAX_IDS).optional(),
-  state: z.array(state).min(1).max(STATE_NAMES.length).optional(),
-  type: z.array(string(LIMITS.typeLength)).min(1).max(MAX_NAMES).optional(),
-  queue: z.array(string(LIMITS.queueLength)).min(1).max(MAX_NAMES).optional(),
-  user: string(LIMITS.userLength).optional(),
-  tag: string(LIMITS.tagLength).optional(),
-  schedule: string(LIMITS.scheduleLength).optional(),
-  parent: jobId.optional(),
-  priority: priority.optional(),
-  key: string(LIMITS.keyLength).optional(),
+  id: z.array(jobId).min(1).max(MAX_IDS).optional().describe("Jobs with one of these ids."),
+  state: z.array(state).min(1).max(STATE_NAMES.length).optional().describe("Jobs in one of these states."),
+  type: z.array(string(LIMITS.typeLength)).min(1).max(MAX_NAMES).optional().describe("Jobs of one of these types."),
+  queue: z.array(string(LIMITS.queueLength)).min(1).max(MAX_NAMES).optional().describe("Jobs in one of these queues."),
+  user: string(LIMITS.userLength).optional().describe("Jobs of this user."),
+  tag: string(LIMITS.tagLength).optional().describe("Jobs with this tag."),
+  schedule: string(LIMITS.scheduleLength).optional().describe("Jobs of this schedule."),
+  parent: jobId.optional().describe("Jobs that the handler of this job enqueued."),
+  priority: priority.optional().describe("Jobs with this priority."),
+  key: string(LIMITS.keyLength)
+    .optional()
+    .describe("The job that holds this unique key now. With `user`, the key is that user's."),
   input: inputCondition.optional(),
-  createdAfter: instant.optional(),
-  createdBefore: instant.optional(),
+  createdAfter: instant.optional().describe("Jobs created after this time."),
+  createdBefore: instant.optional().describe("Jobs created before this time."),
 };
 const target = {
-  ids: z.array(jobId).min(1).max(MAX_IDS).optional(),
-  filter: z.strictObject(conditions).optional(),
+  ids: z.array(jobId).min(1).max(MAX_IDS).optional().describe("These jobs. Exactly one of `ids` and `filter`."),
+  filter: z.strictObject(conditions).optional().describe("All jobs that match. At least one condition."),
 };
 const many = z.strictObject(target);
 const changes = {
-  delay: duration.optional(),
-  runAt: instant.optional(),
-  priority: priority.optional(),
-  queue: string(LIMITS.queueLength).optional(),
-  input: z.unknown().optional(),
-  tags: tags.optional(),
-  maxAttempts: count(1, LIMITS.maxAttempts).optional(),
-  expiresAt: instant.nullable().optional(),
+  delay: duration.optional().describe("Due after this duration, or these milliseconds. Not with `runAt`."),
+  runAt: instant.optional().describe("Due at this time."),
+  priority: priority.optional().describe("Jobs with a higher priority run first."),
+  queue: string(LIMITS.queueLength).optional().describe("Move to this queue."),
+  input: z.unknown().optional().describe("The new input. Validated if the server knows the job type."),
+  tags: tags.optional().describe("Replaces all tags."),
+  maxAttempts: count(1, LIMITS.maxAttempts).optional().describe("More than the job has used."),
+  expiresAt: instant.nullable().optional().describe("Dead-lettered if not started by then; null: never."),
 };
 
 const timing = {
@@ -294,17 +320,25 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
       ...conditions,
       limit,
       cursor,
-      offset: count(0, MAX_OFFSET).optional(),
-      order: z.enum(["newest", "oldest"]).optional(),
+      offset: count(0, MAX_OFFSET)
+        .optional()
+        .meta({ description: "Jobs to skip. Not with `cursor` or `input`.", default: 0 }),
+      order: z
+        .enum(["newest", "oldest"])
+        .optional()
+        .meta({ description: "Which jobs come first, by time of enqueue.", default: "newest" }),
     }),
     result: z.object({ jobs: z.array(summary), cursor: z.string().nullable(), examined: z.int() }),
   },
   "jobs.count": {
-    input: z.strictObject({ ...conditions, atMost: count(1, MAX_COUNT).optional() }),
+    input: z.strictObject({
+      ...conditions,
+      atMost: count(1, MAX_COUNT).optional().meta({ description: "Stop counting here.", default: 10_000 }),
+    }),
     result: z.object({ count: z.int(), exact: z.boolean() }),
   },
   "jobs.stats": { input: none, result: stats },
-  "jobs.get": { input: z.strictObject(byId), result: detail },
+  "jobs.get": { input: z.strictObject(byJob), result: detail },
   "jobs.enqueue": {
     input: z.strictObject({
       type: string(LIMITS.typeLength),
@@ -318,26 +352,26 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
       maxAttempts: count(1, LIMITS.maxAttempts).optional(),
       timeout: z.union([...duration.options, z.literal(false)]).optional(),
       tags: tags.optional(),
-      id: z.uuid().optional(),
+      id: jobId.optional(),
       unique: unique.optional(),
     }),
     result: enqueued,
   },
   "jobs.update": {
-    input: z.strictObject({ ...byId, ...changes }),
+    input: z.strictObject({ ...byJob, ...changes }),
     result: z.object({ status: z.literal("updated") }),
   },
-  "jobs.promote": { input: z.strictObject(byId), result: z.object({ status: z.literal("promoted") }) },
+  "jobs.promote": { input: z.strictObject(byJob), result: z.object({ status: z.literal("promoted") }) },
   "jobs.retry": {
-    input: z.strictObject(byId),
+    input: z.strictObject(byJob),
     result: z.object({ status: z.literal("retried") }),
   },
   "jobs.cancel": {
-    input: z.strictObject(byId),
+    input: z.strictObject(byJob),
     result: z.object({ status: z.enum(["cancelled", "requested"]) }),
   },
-  "jobs.rerun": { input: z.strictObject({ ...byId, input: z.unknown().optional() }), result: enqueued },
-  "jobs.remove": { input: z.strictObject(byId), result: z.object({ status: z.literal("removed") }) },
+  "jobs.rerun": { input: z.strictObject({ ...byJob, input: z.unknown().optional() }), result: enqueued },
+  "jobs.remove": { input: z.strictObject(byJob), result: z.object({ status: z.literal("removed") }) },
   "jobs.updateMany": { input: z.strictObject({ ...target, ...changes }), result: operation },
   "jobs.promoteMany": { input: many, result: operation },
   "jobs.retryMany": { input: many, result: operation },

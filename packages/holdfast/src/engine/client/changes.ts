@@ -1,5 +1,8 @@
+import { InvalidOptionError } from "../../errors.js";
+import { encodeInput, type JobType } from "../../job/job.js";
 import { readId } from "../../job/uuid.js";
 import { optionKeys, refuseUnknown } from "../../options.js";
+import type { State } from "../../job/state.js";
 import type {
   CancelResult,
   ChangeScope,
@@ -36,6 +39,8 @@ const CHUNK = 200;
 const CONCURRENT_READS = 3;
 
 interface Change<Result> {
+  /** A state for the example of a filter. Default: dead. */
+  example?: State;
   /** The results that count as a change. */
   counted: readonly Result[];
   /** `listed`: the jobs of these ids, if a filter found them. */
@@ -93,12 +98,40 @@ export class Changes {
     scope: Scope,
     bulk?: BulkOptions,
   ): Promise<void | number> {
+    return this.#update("update", target, options, scope, bulk);
+  }
+
+  promote(target: string | Filter, bulk?: BulkOptions): Promise<void | number> {
+    return this.#update("promote", target, { delay: 0 }, {}, bulk);
+  }
+
+  /** Updates a job that must be of this type. Its schema checks the input, even if the client does not know the type. */
+  async updateOfType(type: JobType, id: string, options: UpdateOptions): Promise<void> {
     const engine = this.#requireOpen();
+    const update = readUpdate(options, engine.clock.now());
+    const job = await engine.store.get(readId(id));
+    if (job !== null && job.type !== type.type)
+      throw new InvalidOptionError("type", `job ${job.id} is of type ${job.type}, not ${type.type}`);
+    if (update.input !== null) await encodeInput(type, update.input.value);
+    return updateJob(engine, readId(id), update, {});
+  }
+
+  async #update(
+    call: "update" | "promote",
+    target: string | Filter,
+    options: UpdateOptions,
+    scope: Scope,
+    bulk: BulkOptions = {},
+  ): Promise<void | number> {
+    const engine = this.#requireOpen();
+    if (target === undefined || target === null) throw new InvalidOptionError(call, "needs a job id or a filter");
+    if (Array.isArray(target)) throw new InvalidOptionError(call, "for several jobs use a filter: { id: [...] }");
+    refuseUnknown(bulk, BULK_KEYS, call);
     const update = readUpdate(options, engine.clock.now());
     if (typeof target === "string") return updateJob(engine, readId(target), update, scope as { user?: string });
     const apply: Change<UpdateResult["status"]>["apply"] = (_ids, within, jobs) =>
       updateJobs(engine, jobs, update, within);
-    return this.#changeMatching(target, scope, { counted: ["updated"], apply }, bulk);
+    return this.#changeMatching(target, scope, { counted: ["updated"], apply, example: "pending" }, bulk);
   }
 
   async #change<Result extends string>(
@@ -123,12 +156,12 @@ export class Changes {
   async #changeMatching<Result extends string>(
     target: Filter,
     scope: Scope,
-    { counted, apply }: Change<Result>,
+    { counted, apply, example }: Change<Result>,
     options: BulkOptions = {},
   ): Promise<number> {
     refuseUnknown(options, BULK_KEYS, "a bulk change");
     const progress = { examined: 0, changed: 0 };
-    const filter = readFilter(target, this.#requireOpen().clock.now());
+    const filter = readFilter(target, this.#requireOpen().clock.now(), example);
     // The state is checked again with the change: a job that was retried since it was listed must not be deleted as dead.
     const within = { ...scope, states: filter.stored.states };
     for await (const { jobs, examined } of this.#matching(filter)) {
