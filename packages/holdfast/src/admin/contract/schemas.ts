@@ -72,10 +72,10 @@ const inputCondition = z
   }) as unknown as z.ZodType<InputCondition>;
 
 const none = z.strictObject({});
-const byId = { id: string(100) };
-const byJob = { id: jobId };
-const byName = { name: string(LIMITS.scheduleLength) };
-const byQueue = { queue: string(LIMITS.queueLength) };
+const byId = { id: string(100).describe("The id.") };
+const byJob = { id: jobId.describe("The id of the job.") };
+const byName = { name: string(LIMITS.scheduleLength).describe("The name of the schedule.") };
+const byQueue = { queue: string(LIMITS.queueLength).describe("The name of the queue.") };
 
 const conditions = {
   id: z.array(jobId).min(1).max(MAX_IDS).optional().describe("Jobs with one of these ids."),
@@ -225,6 +225,8 @@ const operation = z
     state: z.enum(["running", "done", "stopped", "failed"]),
     examined: z.int(),
     changed: z.int(),
+    requested: z.int(),
+    unchanged: z.array(z.string()),
     total: z.int().nullable(),
     actor: z.string(),
     startedAt: time,
@@ -383,10 +385,10 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
   "operations.stop": { input: z.strictObject(byId), result: operation },
   "schedules.list": {
     input: z.strictObject({
-      origin: z.enum(["code", "runtime"]).optional(),
-      enabled: z.boolean().optional(),
-      type: string(LIMITS.typeLength).optional(),
-      user: string(LIMITS.userLength).optional(),
+      origin: z.enum(["code", "runtime"]).optional().describe("Schedules that were defined there."),
+      enabled: z.boolean().optional().describe("Schedules that are enabled, or that are not."),
+      type: string(LIMITS.typeLength).optional().describe("Schedules of this job type."),
+      user: string(LIMITS.userLength).optional().describe("Schedules of this user."),
       limit,
       cursor,
     }),
@@ -398,7 +400,7 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
   },
   "schedules.get": { input: z.strictObject(byName), result: scheduled },
   "schedules.next": {
-    input: z.strictObject({ ...byName, count: count(1, LIMITS.preview).optional() }),
+    input: z.strictObject({ ...byName, count: count(1, LIMITS.preview).optional().describe("How many runs.") }),
     result: runs,
   },
   "schedules.create": {
@@ -420,17 +422,20 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
   "queues.pause": { input: z.strictObject(byQueue), result: paused },
   "queues.resume": { input: z.strictObject(byQueue), result: paused },
   "keys.free": {
-    input: z.strictObject({ key: string(LIMITS.keyLength), user: string(LIMITS.userLength).optional() }),
+    input: z.strictObject({
+      key: string(LIMITS.keyLength).describe("The unique key."),
+      user: string(LIMITS.userLength).optional().describe("The user whose key it is."),
+    }),
     result: z.object({ status: z.enum(["freed", "held", "missing"]) }),
   },
   "workers.list": { input: none, result: z.object({ workers: z.array(worker) }) },
   "types.list": { input: none, result: z.object({ types: z.array(z.string()) }) },
   "audit.list": {
     input: z.strictObject({
-      actor: string(300).optional(),
-      action: string(100).optional(),
-      after: instant.optional(),
-      before: instant.optional(),
+      actor: string(300).optional().describe("Entries of this actor, such as `token:ci`."),
+      action: string(100).optional().describe("Entries with this action, such as `jobs.retry`."),
+      after: instant.optional().describe("Entries after this time."),
+      before: instant.optional().describe("Entries before this time."),
       limit,
       cursor,
     }),

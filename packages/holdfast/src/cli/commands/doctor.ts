@@ -48,7 +48,7 @@ export const doctorCommand: Command = command({
           return [
             checkWorkers(live.length, stats.states.pending + stats.states.failed, on),
             ...checkTypes(stats, knownTypes(workers, now), on),
-            checkAge(stats.oldestDueMs),
+            checkAge(stats.oldestDueMs, allPaused),
             checkDead(stats.states.dead, on),
             ...(allPaused ? [allPausedFinding(on)] : []),
             ...queues
@@ -122,12 +122,12 @@ function checkTypes({ types }: StatsResult, known: readonly string[] | null, on:
   ];
 }
 
-function checkAge(oldestDueMs: number | null): Finding {
+function checkAge(oldestDueMs: number | null, allPaused: boolean): Finding {
   const isLate = oldestDueMs !== null && oldestDueMs > LATE_MS;
   return {
     check: "oldest due job",
     level: isLate ? "warning" : "ok",
-    found: oldestDueMs === null ? "None." : `Waiting for ${lengthOf(oldestDueMs)}.`,
+    found: `${oldestDueMs === null ? "None." : `Waiting for ${lengthOf(oldestDueMs)}.`}${allPaused ? " Jobs in paused queues are not counted." : ""}`,
     advice: isLate ? "Raise jobs.concurrency, or start more workers." : null,
   };
 }

@@ -59,11 +59,18 @@ export class Changes {
     this.#inputView = inputView;
   }
 
-  cancel(target: Target, scope: Scope, options?: BulkOptions): Promise<CancelResult | CancelResult[] | number> {
+  /** `onRequested`: called with the number of running jobs that were asked to stop, for each chunk. */
+  cancel(
+    target: Target,
+    scope: Scope,
+    options?: BulkOptions,
+    onRequested?: (count: number) => void,
+  ): Promise<CancelResult | CancelResult[] | number> {
     const apply: Change<CancelResult>["apply"] = async (ids, within, listed) => {
       const engine = this.#requireOpen();
       const results = await engine.store.cancel(ids, within);
       const changed = ids.filter((_, index) => results[index] === "cancelled");
+      onRequested?.(results.filter((result) => result === "requested").length);
       if (engine.events.hasListeners("cancelled")) await publishCancelled(engine, changed, listed);
       return results;
     };
