@@ -52,6 +52,9 @@ export const DEFAULTS = {
 /** The latest time a `Date` can hold. The earliest is the same time before 1970. */
 export const LAST_INSTANT_MS = 8_640_000_000_000_000;
 
+/** How long a job is kept that is kept forever: a thousand years, which every store can add to a time. */
+export const FOREVER_MS = 31_557_600_000_000;
+
 /** In place of a queue's name: all queues are paused. No queue has this name. */
 export const ALL_QUEUES = "*";
 

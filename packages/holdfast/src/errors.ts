@@ -1,5 +1,5 @@
 import { hideSecret } from "./access/secret.js";
-import type { State } from "./job/state.js";
+import { isFinished, type State } from "./job/state.js";
 import { read } from "./job/thrown.js";
 
 /**
@@ -32,7 +32,7 @@ function isBranded(error: unknown, name: Brand): boolean {
   return read(error, Symbol.for(`holdfast.${name}`)) === SHAPE;
 }
 
-const VERB = /^(?:belongs|contains|has|is|must|returned|would) /;
+const VERB = /^(?:belongs|contains|has|is|must|needs|returned|would) /;
 
 /** `timeout must be longer than 0` if the problem starts with a verb, otherwise `timeout: "soon" is not a duration`. */
 export function withSubject(subject: string, problem: string): string {
@@ -119,7 +119,8 @@ export class JobNotWaitingError extends HoldfastError {
   readonly id: string;
   readonly state: State;
   constructor(id: string, state: State) {
-    super("JOB_NOT_WAITING", `job ${id} is ${state}; only a pending or failed job can be updated`);
+    const advice = isFinished(state) ? "hf.rerun(id) enqueues a copy" : "stop it first with hf.cancel(id)";
+    super("JOB_NOT_WAITING", `job ${id} is ${state}; only a pending or failed job can be updated; ${advice}`);
     this.id = id;
     this.state = state;
   }

@@ -25,6 +25,7 @@ export function readName(value: unknown, field: string, maxLength: number): stri
 /** Reads the name of a queue. `*` is refused: the caller probably means all queues, and would get a queue called `*`. */
 export function readQueue(value: unknown, field = "queue", orElse = ", or omit the option"): string {
   const queue = readName(value, field, LIMITS.queueLength);
+  if (queue.trim() === "") throw new InvalidOptionError(field, "must not consist of spaces only");
   if (queue !== "*") return queue;
   throw new InvalidOptionError(
     field,
@@ -65,12 +66,27 @@ export function optionKeys<Options extends object>(keys: {
   return new Set(Object.keys(keys));
 }
 
-/** Refuses unknown options: a misspelled one would be ignored silently, and in JavaScript no compiler catches it. */
-export function refuseUnknown(options: object, known: ReadonlySet<string>, what: string): void {
-  refuse(options, known, { what, within: "" });
+/**
+ * Refuses unknown options: a misspelled one would be ignored silently, and in JavaScript no compiler catches it. `elsewhere`
+ * suggests where a misplaced option belongs.
+ */
+export function refuseUnknown(
+  options: object,
+  known: ReadonlySet<string>,
+  what: string,
+  elsewhere?: (key: string) => string | null,
+): void {
+  refuse(options, known, { what, within: "", ...(elsewhere !== undefined && { elsewhere }) });
 }
 
-/** The same for nested options: the error names the full path. `elsewhere` suggests where a misplaced option belongs. */
+/** Refuses fields that are present but undefined: a missing value must not look like an omitted field. */
+export function refuseUndefined(options: object, advice = "give it a value, or leave it out"): void {
+  for (const [field, value] of Object.entries(options)) {
+    if (value === undefined) throw new InvalidOptionError(field, `is undefined; ${advice}`);
+  }
+}
+
+/** The same for nested options: the error names the full path. */
 export function refuseUnknownIn(
   options: object,
   known: ReadonlySet<string>,

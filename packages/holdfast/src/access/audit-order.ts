@@ -38,7 +38,7 @@ function isBelow(a: AuditPosition, b: AuditPosition): boolean {
 function readCursor(cursor: string): AuditPosition {
   const [, at, id] = FORM.exec(cursor) ?? [];
   if (at === undefined || id === undefined || !Number.isSafeInteger(Number(at))) {
-    throw new InvalidOptionError("cursor", "is not a cursor that list() returned");
+    throw new InvalidOptionError("cursor", "is not a cursor of an earlier page; start again without one");
   }
   return { at: Number(at), id };
 }

@@ -1,6 +1,7 @@
 import type { Duration } from "../duration.js";
 import type { HoldfastError } from "../errors.js";
 import type { CalendarUnit } from "../schedule/calendar.js";
+import { optionKeys } from "../options.js";
 import type { JobId } from "./job-id.js";
 
 /** Options of `enqueue`. */
@@ -30,6 +31,22 @@ export interface EnqueueOptions {
   /** Your own open transaction: the job exists if and only if it commits. */
   tx?: unknown;
 }
+
+/** The names of the options. */
+export const ENQUEUE_KEYS: ReadonlySet<string> = optionKeys<EnqueueOptions>({
+  delay: true,
+  runAt: true,
+  priority: true,
+  queue: true,
+  unique: true,
+  user: true,
+  expiresAt: true,
+  maxAttempts: true,
+  timeout: true,
+  tags: true,
+  id: true,
+  tx: true,
+});
 
 export interface UniqueOptions {
   key: string;

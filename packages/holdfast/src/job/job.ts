@@ -1,6 +1,6 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { isThenable } from "../callbacks.js";
-import { DEFAULTS, LIMITS } from "../defaults.js";
+import { DEFAULTS, FOREVER_MS, LIMITS } from "../defaults.js";
 import { durationMs, type Duration } from "../duration.js";
 import {
   InvalidInputError,
@@ -11,9 +11,15 @@ import {
   type InputIssue,
 } from "../errors.js";
 import { fromJson, jsonBytes, NotJson, pathText, refuseNul, toJson, truncate } from "./json.js";
-import type { EnqueueManyOptions, EnqueueManyResult, EnqueueOptions, EnqueueResult } from "./enqueue-types.js";
+import {
+  ENQUEUE_KEYS,
+  type EnqueueManyOptions,
+  type EnqueueManyResult,
+  type EnqueueOptions,
+  type EnqueueResult,
+} from "./enqueue-types.js";
 import type { JobId, JobOutput } from "./job-id.js";
-import { readRetry, type Backoff, type RetryOptions } from "./retry.js";
+import { asRetryField, readRetry, type Backoff, type RetryOptions } from "./retry.js";
 import type { FinishedState, State } from "./state.js";
 import {
   optionKeys,
@@ -104,9 +110,9 @@ export interface JobOptions {
   timeout?: Duration | false;
   /**
    * How long finished jobs of this type are kept, by state, instead of the client's `retention`. 0 deletes a job as soon as it
-   * finishes, for inputs or outputs that must not be kept.
+   * finishes, for inputs or outputs that must not be kept. `false`: forever.
    */
-  retention?: Partial<Record<FinishedState, Duration>>;
+  retention?: Partial<Record<FinishedState, Duration | false>>;
   /** Default `"default"`. */
   queue?: string;
   /** −100 to 100, higher first. Default 0. */
@@ -192,7 +198,7 @@ export function job<Schema extends StandardSchemaV1, Output>(
   definition: JobWithInput<Schema, Output>,
 ): JobType<StandardSchemaV1.InferInput<Schema>, Output>;
 export function job(definition: JobOptions & { input?: StandardSchemaV1 | undefined; run: unknown }): JobType {
-  refuseUnknown(definition, JOB_FIELDS, "job");
+  refuseUnknown(definition, JOB_FIELDS, "job", asRetryField);
   const type = readName(definition.type, "type", LIMITS.typeLength);
   if (typeof definition.run !== "function")
     throw new InvalidOptionError("run", `${show(definition.run)} is not a function; it runs the jobs of type ${type}`);
@@ -229,9 +235,14 @@ export function job(definition: JobOptions & { input?: StandardSchemaV1 | undefi
 /** Null: no timeout. */
 export function readTimeout(timeout: Duration | false): number | null {
   if (timeout === false) return null;
-  const ms = durationMs(timeout, "timeout");
-  if (ms === 0) throw new InvalidOptionError("timeout", "must be longer than 0; false means none");
-  return ms;
+  try {
+    const ms = durationMs(timeout, "timeout");
+    if (ms === 0) throw new InvalidOptionError("timeout", "must be longer than 0");
+    return ms;
+  } catch (error) {
+    if (!(error instanceof InvalidOptionError)) throw error;
+    throw new InvalidOptionError("timeout", `${error.problem}; for no timeout pass false`);
+  }
 }
 
 const RETENTION_KEYS: ReadonlySet<string> = optionKeys<Record<FinishedState, Duration>>({
@@ -244,7 +255,10 @@ function readTypeRetention(retention: JobOptions["retention"]): JobType["retenti
   if (retention === undefined) return null;
   refuseUnknownIn(retention, RETENTION_KEYS, "retention");
   return Object.fromEntries(
-    Object.entries(retention).map(([state, age]) => [state, durationMs(age, `retention.${state}`)]),
+    Object.entries(retention).map(([state, age]) => [
+      state,
+      age === false ? FOREVER_MS : durationMs(age, `retention.${state}`),
+    ]),
   );
 }
 
@@ -258,9 +272,7 @@ export function encodeInput(type: JobType, input: unknown): string | Promise<str
   const text = encodeJson(type, input);
   if (type.schema === null) {
     if (text === "{}") return text;
-    throw new InvalidInputError(type.type, [
-      { path: "", message: "this job type has no input; declare one with job({ input: … })" },
-    ]);
+    throw new InvalidInputError(type.type, [{ path: "", message: noInput(type, input) }]);
   }
   const result: Validated = type.schema["~standard"].validate(fromJson(text));
   if (isThenable(result)) {
@@ -271,6 +283,15 @@ export function encodeInput(type: JobType, input: unknown): string | Promise<str
   }
   refuseIssues(type, result);
   return text;
+}
+
+function noInput({ type }: JobType, input: unknown): string {
+  const given = typeof input === "object" && input !== null ? Object.keys(input) : [];
+  const areOptions = given.length > 0 && given.every((key) => ENQUEUE_KEYS.has(key));
+  const advice = areOptions
+    ? `pass the options after the input: enqueue(${type}, {}, { ${given.join(", ")} })`
+    : "declare one with job({ input: … })";
+  return `this job type has no input; ${advice}`;
 }
 
 /** The promise may come from another realm or library. */

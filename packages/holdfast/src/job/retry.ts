@@ -31,6 +31,11 @@ export interface RetryOptions {
 export type Backoff = (attempt: number, error: unknown, random: () => number) => number | Promise<number>;
 
 const RETRY_FIELDS: ReadonlySet<string> = optionKeys<RetryOptions>({ maxAttempts: true, backoff: true });
+
+/** For an option of `retry` that was given next to it. */
+export function asRetryField(key: string): string | null {
+  return RETRY_FIELDS.has(key) ? `retry.${key}` : null;
+}
 const BACKOFF_FIELDS: ReadonlySet<string> = optionKeys<BackoffOptions>({
   base: true,
   factor: true,
@@ -40,6 +45,8 @@ const BACKOFF_FIELDS: ReadonlySet<string> = optionKeys<BackoffOptions>({
 
 export function readRetry(options: RetryOptions = {}): { maxAttempts: number; backoff: Backoff } {
   const asBackoffField = (key: string): string | null => (BACKOFF_FIELDS.has(key) ? `retry.backoff.${key}` : null);
+  if ((options as unknown) === false)
+    throw new InvalidOptionError("retry", "is false; for a single attempt pass { maxAttempts: 1 }");
   refuseUnknownIn(options, RETRY_FIELDS, "retry", asBackoffField);
   return {
     maxAttempts: readMaxAttempts(options.maxAttempts, "retry.maxAttempts"),

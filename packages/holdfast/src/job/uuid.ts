@@ -61,7 +61,12 @@ export function slotId(name: string, slot: number): string {
 export function readId(value: unknown, field = "id"): string {
   const id = typeof value === "string" ? value.toLowerCase() : value;
   if (typeof id !== "string" || !UUID.test(id)) {
-    throw new InvalidOptionError(field, `${show(value)} is not a UUID such as "018f4d2e-7b3a-7c11-8a55-0123456789ab"`);
+    throw new InvalidOptionError(field, notUuid(value));
   }
   return id;
+}
+
+/** What is wrong with a value that is not an id. */
+export function notUuid(value: unknown): string {
+  return `${show(value)} is not a UUID such as "018f4d2e-7b3a-7c11-8a55-0123456789ab"`;
 }

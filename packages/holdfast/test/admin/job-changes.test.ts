@@ -70,7 +70,7 @@ describe.each(STORES)("changes of waiting jobs on %s", (_name, store) => {
       expect(await errorOf(call())).toMatchObject({
         status: 409,
         code: "JOB_NOT_WAITING",
-        message: `job ${id} is cancelled; only a pending or failed job can be updated`,
+        message: `job ${id} is cancelled; only a pending or failed job can be updated; hf.rerun(id) enqueues a copy`,
       });
     }
     for (const call of [

@@ -369,7 +369,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
       for (const wrong of ["nope", "", `${ids[0]}0`]) {
         const error = await errorOf(change({ ids: [...ids, wrong] }));
         expect(error).toMatchObject({ status: 400, code: "INVALID_REQUEST", issues: [{ path: "ids.150" }] });
-        expect(error.message).toContain(`${JSON.stringify(wrong)} is not a job id`);
+        expect(error.message).toContain(`${JSON.stringify(wrong)} is not a UUID`);
       }
     }
     expect(await admin.operations.list()).toEqual({ operations: [] });

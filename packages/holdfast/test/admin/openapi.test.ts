@@ -29,6 +29,28 @@ it("describes every route with resolvable references", async () => {
   }
 });
 
+it("describes every parameter, with its default", async () => {
+  const { send } = await adminScene("sqlite::memory:");
+  type Operation = { parameters?: { name: string; description?: string; schema?: Json; content?: Json }[] };
+  type Document = { paths: Record<string, Record<string, Operation>> };
+  const { paths } = (await (await send("/api/admin/openapi.json")).json()) as Document;
+  const bare = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.values(methods).flatMap(({ parameters = [] }) =>
+      parameters.filter(({ description }) => !description).map(({ name }) => `${path} ${name}`),
+    ),
+  );
+  expect(bare).toEqual([]);
+  const parameters = paths["/api/admin/jobs"]?.["get"]?.parameters ?? [];
+  const of = (name: string): Json => parameters.find((each) => each.name === name) as unknown as Json;
+  expect(of("limit")).toMatchObject({ schema: { default: 50, maximum: 200 } });
+  expect(of("order")).toMatchObject({ schema: { default: "newest" } });
+  expect(of("input")).toMatchObject({
+    content: {
+      "application/json": { schema: { type: "object", oneOf: [{ required: ["equals"] }, { required: ["text"] }] } },
+    },
+  });
+});
+
 it("C-21 matches the generated docs/reference/http-api.md", () => {
   const page = readFileSync(join(import.meta.dirname, "../../../../docs/reference/http-api.md"), "utf8");
   const plain = (text: string): string => text.replaceAll(/ +/g, " ").replaceAll(/-{3,}/g, "---");

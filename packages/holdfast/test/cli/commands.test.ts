@@ -469,7 +469,9 @@ describe("bulk changes", () => {
       stdout: "0 of 1 job deleted; running jobs were skipped\n",
     });
     await hf.enqueue(type);
-    expect((await run("jobs", "cancel", "--type", "mail")).stdout).toBe("2 jobs cancelled or asked to stop\n");
+    expect((await run("jobs", "cancel", "--type", "mail")).stdout).toBe(
+      "1 job cancelled, cancellation requested for 1 running job\n",
+    );
     expect(await hf.get(String(lease?.id))).toMatchObject({ state: "claimed" });
     expect((await run("jobs", "delete", "--type", "mail", "--yes")).stdout).toBe(
       "1 of 2 jobs deleted; running jobs were skipped\n",

@@ -250,7 +250,7 @@ describe("a wrong command line", () => {
   it("is reported with a hint to --help", SLOW, async () => {
     const { run } = await workspace(onFile);
     for (const [args, code, error, hint] of [
-      [["jobs", "cancel", ID, "x"], 2, /"x" is not a job id/, "run: holdfast jobs cancel --help"],
+      [["jobs", "cancel", ID, "x"], 2, /"x" is not a UUID/, "run: holdfast jobs cancel --help"],
       [["jobs", "show", "x"], 2, /"x" is not a UUID/, "run: holdfast jobs show --help"],
       [["jobs", "list", "--cursor", "x"], 2, /not a cursor/, "run: holdfast jobs list --help"],
       [["schedules", "create", "a", "b"], 2, /either/, "run: holdfast schedules create --help"],

@@ -89,6 +89,8 @@ it("Ctrl-C stops an operation that is being started", async () => {
     state: "running",
     examined: 0,
     changed: 0,
+    requested: 0,
+    unchanged: [],
     total: null,
     actor: "cli:ada@host",
     startedAt: new Date().toISOString(),

@@ -101,8 +101,8 @@ describe("a search by input", () => {
   });
 
   it.each([
-    ["no condition", {}, "input", /either equals or text/],
-    ["two conditions", { equals: 1, text: "1" }, "input", /either equals or text/],
+    ["no condition", {}, "input", /exactly one of equals and text/],
+    ["two conditions", { equals: 1, text: "1" }, "input", /exactly one of equals and text/],
     ["a misspelt field", { paht: "a", text: "b" }, "input.paht", /did you mean path\?/],
     ["an empty path", { path: "", text: "a" }, "input.path", /non-empty/],
     ["a path with an empty part", { path: "a..b", text: "a" }, "input.path", /is not a path/],
@@ -208,7 +208,7 @@ describe("list", () => {
     ["a parent that is none", { parent: "me" }, "parent"],
     ["a priority out of range", { priority: 101 }, "priority"],
     ["an empty key", { key: "" }, "key"],
-    ["a key without its scope", { key: { key: "k" } }, "unique.scope"],
+    ["a key without its scope", { key: { key: "k" } }, "key.scope"],
   ])("refuses %s", async (_what, options, field) => {
     const { hf } = await open();
     await expectRefusal(hf.list(options as never), { is: InvalidOptionError, code: "INVALID_OPTION", field });
@@ -230,7 +230,9 @@ describe("list", () => {
     await expect(hf.list({ ...search, cursor })).rejects.toThrow(/^cursor belongs to a list with other conditions/);
     expect((await hf.list({ limit: 2, user: "ada", cursor })).jobs).toHaveLength(2);
     const elsewhere = await open();
-    await expect(elsewhere.hf.list({ user: "ada", cursor })).rejects.toThrow(/^cursor is not a cursor that list/);
+    await expect(elsewhere.hf.list({ user: "ada", cursor })).rejects.toThrow(
+      /^cursor is not a cursor of an earlier page/,
+    );
   });
 });
 

@@ -5,6 +5,7 @@ import {
   type EnqueueManyResult,
   type EnqueueResult,
   type EnqueueOptions,
+  type InputCondition,
   type Job,
   type JobId,
   type JobOutput,
@@ -308,6 +309,53 @@ describe("types from definition to result", () => {
       >();
       // @ts-expect-error a wrong part
       await expectEnqueued(hf, welcome, { to: 5 });
+    });
+  });
+
+  it("a list of one job type has typed jobs", () => {
+    neverRun(async () => {
+      const { hf } = await open();
+      type Listed = Job<{ to: string; copies?: number | undefined }, { messageId: number }>;
+      expectTypeOf((await hf.list({ type: welcome })).jobs).toEqualTypeOf<Listed[]>();
+      expectTypeOf((await hf.forUser("ada").list({ type: welcome, state: "dead" })).jobs).toEqualTypeOf<Listed[]>();
+      expectTypeOf((await hf.list({ type: cleanup })).jobs[0]?.input).toEqualTypeOf<
+        Record<string, never> | undefined
+      >();
+      for (const { jobs } of [
+        await hf.list({ type: "welcome" }),
+        await hf.list({ type: [welcome, remind] }),
+        await hf.list({ type: welcome, payloads: false }),
+      ])
+        expectTypeOf(jobs).toEqualTypeOf<Job[]>();
+    });
+  });
+
+  it("an update with the job type has a typed input", () => {
+    neverRun(async () => {
+      const { hf } = await open();
+      await hf.update(welcome, "id", { input: { to: "ada" }, priority: 5 });
+      await hf.update(welcome, "id", { priority: 5 });
+      // @ts-expect-error a wrong input
+      await hf.update(welcome, "id", { input: { to: 5 } });
+      // @ts-expect-error a filter has no single type
+      await hf.update(welcome, { state: "pending" }, { priority: 5 });
+    });
+  });
+
+  it("a condition on inputs has equals or text", () => {
+    expectTypeOf<{ path: "a"; equals: 1 }>().toExtend<InputCondition>();
+    expectTypeOf<{ path: ["a.b", 0]; text: "x" }>().toExtend<InputCondition>();
+    expectTypeOf<{ equals: 1; text: "x" }>().not.toExtend<InputCondition>();
+    expectTypeOf<{ path: "a" }>().not.toExtend<InputCondition>();
+  });
+
+  it("pause takes one queue or no argument", () => {
+    neverRun(async () => {
+      const { hf } = await open();
+      await hf.pause();
+      await hf.resume("mail");
+      // @ts-expect-error a queue that may be undefined
+      await hf.pause(process.env["QUEUE"]);
     });
   });
 

@@ -1,4 +1,5 @@
 import type { AuditEntryDraft } from "../../engine/client/audit.js";
+import { pathOf } from "../../engine/client/input-condition.js";
 import type { Redactor } from "../../redact.js";
 import type { Caller } from "../auth/credentials.js";
 import type { JobConditions, OperationResult } from "../contract/api-types.js";
@@ -59,13 +60,13 @@ function withShownFilter(fields: Record<string, unknown>, redact: Redactor): Rec
 export function shownFilter(filter: JobConditions, redact: Redactor): JobConditions {
   const { path, equals } = filter.input ?? {};
   if (equals === undefined) return filter;
-  const names = path?.split(".") ?? [];
+  const names = pathOf(path);
   let shown: unknown = redact({ input: names.reduceRight((value, name) => ({ [name]: value }), equals) }).input;
   for (const name of names) {
     if (typeof shown !== "object" || shown === null) break;
     shown = (shown as Record<string, unknown>)[name];
   }
-  return { ...filter, input: { ...filter.input, equals: shown } };
+  return { ...filter, input: { ...(path !== undefined && { path }), equals: shown } };
 }
 
 /** The audit entry for the end of a background operation, when the number of changed jobs is known. */

@@ -1,4 +1,4 @@
-import { Changes } from "../../engine/client/changes.js";
+import { Changes, type BulkOptions } from "../../engine/client/changes.js";
 import { readFilter, type Filter } from "../../engine/client/filter.js";
 import { engineOf, type Holdfast } from "../../engine/client/holdfast.js";
 import { checkInput, readUpdate } from "../../engine/client/job-updates.js";
@@ -8,7 +8,7 @@ import type { Calls, JobChanges, JobConditions, ManyJobs, OperationResult } from
 import { shownFilter } from "./audit-entry.js";
 import { filterOf, invalidField, visibleInput, withRestoredInput, type CallContext } from "./call-context.js";
 import type { Lane } from "./lane-limit.js";
-import type { NewOperation } from "./operations.js";
+import type { NewOperation, RunOptions } from "./operations.js";
 
 // The signal is checked after each chunk.
 const CHUNK = 100;
@@ -30,32 +30,39 @@ function targetOf({ ids, filter }: ManyJobs): Target {
 
 /** Both return how many jobs they changed. */
 interface Bulk {
-  byIds: (ids: readonly string[]) => Promise<number>;
-  byFilter: (filter: Filter, options: Parameters<NewOperation["run"]>[0]) => Promise<number>;
+  byIds: (ids: readonly string[], options: RunOptions) => Promise<number>;
+  byFilter: (filter: Filter, options: RunOptions) => Promise<number>;
 }
 
 const RETRY = (changes: Changes): Bulk => ({
-  byIds: async (ids) => counted(await changes.retry(ids, {}), "retried"),
-  byFilter: async (filter, options) => Number(await changes.retry(filter, {}, options)),
+  byIds: async (ids, options) => counted(ids, await changes.retry(ids, {}), options, "retried"),
+  byFilter: async (filter, options) => Number(await changes.retry(filter, {}, bulkOf(options))),
 });
 const CANCEL = (changes: Changes): Bulk => ({
-  byIds: async (ids) => counted(await changes.cancel(ids, {}), "cancelled", "requested"),
-  byFilter: async (filter, options) => Number(await changes.cancel(filter, {}, options)),
+  byIds: async (ids, options) =>
+    counted(ids, await changes.cancel(ids, {}, {}, options.onRequested), options, "cancelled", "requested"),
+  byFilter: async (filter, options) => Number(await changes.cancel(filter, {}, bulkOf(options), options.onRequested)),
 });
 const REMOVE = (changes: Changes): Bulk => ({
-  byIds: async (ids) => counted(await changes.remove(ids, {}), "removed"),
-  byFilter: async (filter, options) => Number(await changes.remove(filter, {}, options)),
+  byIds: async (ids, options) => counted(ids, await changes.remove(ids, {}), options, "removed"),
+  byFilter: async (filter, options) => Number(await changes.remove(filter, {}, bulkOf(options))),
 });
 const updateTo =
   (change: JobChanges) =>
   (changes: Changes): Bulk => ({
     byIds: async (ids) => Number(await changes.update({ id: ids }, change, {})),
-    byFilter: async (filter, options) => Number(await changes.update(filter, change, {}, options)),
+    byFilter: async (filter, options) => Number(await changes.update(filter, change, {}, bulkOf(options))),
   });
 
-/** How many of the results are one of these. */
-function counted(results: unknown, ...statuses: string[]): number {
-  return (results as readonly string[]).filter((status) => statuses.includes(status)).length;
+function bulkOf({ signal, onProgress }: RunOptions): BulkOptions {
+  return { signal, onProgress };
+}
+
+/** How many of the results are one of these. Reports the ids of the others. */
+function counted(ids: readonly string[], results: unknown, { onUnchanged }: RunOptions, ...statuses: string[]): number {
+  const unchanged = ids.filter((_, at) => !statuses.includes((results as readonly string[])[at] as string));
+  onUnchanged(unchanged);
+  return ids.length - unchanged.length;
 }
 
 /** Starts a change of many jobs in the background. */
@@ -79,7 +86,7 @@ async function start(
       for (let from = 0; from < target.ids.length; from += CHUNK) {
         options.signal.throwIfAborted();
         const ids = target.ids.slice(from, from + CHUNK);
-        changed += await byIds(ids);
+        changed += await byIds(ids, options);
         options.onProgress({ examined: from + ids.length, changed });
       }
       return changed;

@@ -7,6 +7,14 @@ import type { OperationResult } from "../contract/api-types.js";
 // Older finished operations are dropped.
 const MAX_LISTED = 100;
 const MAX_RUNNING = 4;
+// Ids of unchanged jobs in a result.
+const MAX_UNCHANGED = 5;
+
+/** What an operation gets: when to stop, and whom to tell how far it is. */
+export interface RunOptions extends Required<BulkOptions> {
+  onRequested: (count: number) => void;
+  onUnchanged: (ids: readonly string[]) => void;
+}
 
 export interface NewOperation {
   action: OperationResult["action"];
@@ -14,7 +22,7 @@ export interface NewOperation {
   /** How many jobs to process; null: unknown. */
   total: number | null;
   /** Returns how many jobs it changed. */
-  run: (options: Required<BulkOptions>) => Promise<number>;
+  run: (options: RunOptions) => Promise<number>;
   /** Called when the operation is done, stopped or failed. */
   onEnd: (result: OperationResult) => Promise<void>;
 }
@@ -53,6 +61,8 @@ export class Operations {
       state: "running",
       examined: 0,
       changed: 0,
+      requested: 0,
+      unchanged: [],
       total,
       actor,
       startedAt: this.#time(),
@@ -60,8 +70,10 @@ export class Operations {
       error: null,
     };
     const stop = new AbortController();
-    const options = {
+    const options: RunOptions = {
       signal: stop.signal,
+      onRequested: (count) => void (result.requested += count),
+      onUnchanged: (ids) => void (result.unchanged = [...result.unchanged, ...ids].slice(0, MAX_UNCHANGED)),
       onProgress: (progress: { examined: number; changed: number }) => void Object.assign(result, progress),
     };
     const end = run(options)

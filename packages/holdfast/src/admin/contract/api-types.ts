@@ -184,6 +184,7 @@ export interface StatsResult {
   queues: Record<string, Record<State, number>>;
   types: Record<string, Record<State, number>>;
   counts: readonly { queue: string; type: string; state: State; count: number }[];
+  /** How long the oldest due job has been due; null if none is due. Jobs in paused queues are not counted. */
   oldestDueMs: number | null;
   lastMinute: Record<FinishedState, number>;
   completedPerSecond: number;
@@ -199,6 +200,10 @@ export interface OperationResult {
   examined: number;
   /** How many of those were changed. */
   changed: number;
+  /** How many of the changed jobs are running and were asked to stop. */
+  requested: number;
+  /** Of a change by ids: up to 5 ids that were not changed. Empty for updates, promotions and filters. */
+  unchanged: readonly string[];
   /** How many jobs there are to process; null: unknown. */
   total: number | null;
   actor: string;

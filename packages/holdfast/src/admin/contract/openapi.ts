@@ -126,6 +126,7 @@ function inputOf(name: RouteName, schemas: Record<string, unknown>): Record<stri
     name: field,
     in: where,
     required: required.includes(field),
+    ...(properties[field]?.["description"] !== undefined && { description: properties[field]["description"] }),
     // The value of an object is its JSON.
     ...(properties[field]?.type === "object" ? { content: json(properties[field]) } : { schema: properties[field] }),
   });

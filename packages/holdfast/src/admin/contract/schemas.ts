@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { LIMITS } from "../../defaults.js";
 import type { AttemptError } from "../../job/job.js";
-import { show } from "../../options.js";
+import type { InputCondition } from "../../engine/client/filter.js";
+import { notUuid } from "../../job/uuid.js";
 import { TOKEN_ROLES } from "../../access/roles.js";
 import { CALENDAR_UNITS } from "../../schedule/calendar.js";
 import { FINGERPRINT_PATTERN } from "../../job/fingerprint.js";
@@ -35,59 +36,88 @@ const state = z.enum(STATE_NAMES);
 const finished = z.enum(["completed", "dead", "cancelled"] satisfies FinishedState[]);
 const role = z.enum(TOKEN_ROLES);
 const count = (min: number, max: number): z.ZodInt => z.int().min(min).max(max);
-const limit = count(1, PAGE_SIZE.max).optional();
-const cursor = string(400).optional();
+const limit = count(1, PAGE_SIZE.max).optional().meta({ description: "Entries per page.", default: PAGE_SIZE.default });
+const cursor = string(400).optional().describe("The cursor of the previous page, with the same conditions.");
 const priority = count(-LIMITS.priority, LIMITS.priority);
 const tags = z.array(string(LIMITS.tagLength)).max(LIMITS.tags);
 const catchUp = z.union([z.enum(["skip", "latest"]), z.strictObject({ all: count(1, LIMITS.catchUp) })]);
 
 // All ids are validated before anything is changed. Otherwise an invalid one would fail the call halfway.
-const jobId = z.guid({ error: ({ input }) => `${show(input)} is not a job id (a UUID)` });
+const jobId = z.guid({ error: ({ input }) => (input === undefined ? "is required" : notUuid(input)) });
 
-const inputCondition = z.strictObject({
-  path: string(500).optional(),
-  equals: z.unknown().optional(),
-  text: string(1_000).optional(),
-});
+const inputCondition = z
+  .strictObject({
+    path: z
+      .union([
+        string(500),
+        z
+          .array(z.union([string(500), z.int().min(0)]))
+          .min(1)
+          .max(100),
+      ])
+      .optional()
+      .describe(
+        "Names and positions joined by dots, such as `items.0.sku`, or an array of them. Default: the whole input.",
+      ),
+    equals: z.unknown().optional().describe("The value there, compared as JSON."),
+    text: string(1_000)
+      .optional()
+      .describe("A part of the value there, or of a key or value below it. Case is ignored."),
+  })
+  .refine(({ equals, text }) => (equals === undefined) !== (text === undefined), {
+    error: "must have exactly one of equals and text",
+  })
+  .meta({
+    description:
+      "Jobs whose input matches. Exactly one of `equals` and `text`. Each call examines a limited number of jobs, and `cursor` continues.",
+    oneOf: [{ required: ["equals"] }, { required: ["text"] }],
+  }) as unknown as z.ZodType<InputCondition>;
 
 const calendarScope = z.strictObject({ calendar: z.enum(CALENDAR_UNITS), zone: string(100).optional() });
 
 const none = z.strictObject({});
-const byId = { id: string(100) };
-const byName = { name: string(LIMITS.scheduleLength) };
-const byQueue = { queue: string(LIMITS.queueLength) };
+const byId = { id: string(100).describe("The id.") };
+const byJob = { id: jobId.describe("The id of the job.") };
+const byName = { name: string(LIMITS.scheduleLength).describe("The name of the schedule.") };
+const byQueue = { queue: string(LIMITS.queueLength).describe("The name of the queue.") };
 
 const conditions = {
-  id: z.array(jobId).min(1).max(MAX_IDS).optional(),
-  state: z.array(state).min(1).max(STATE_NAMES.length).optional(),
-  type: z.array(string(LIMITS.typeLength)).min(1).max(MAX_NAMES).optional(),
-  queue: z.array(string(LIMITS.queueLength)).min(1).max(MAX_NAMES).optional(),
-  user: string(LIMITS.userLength).optional(),
-  tag: string(LIMITS.tagLength).optional(),
-  schedule: string(LIMITS.scheduleLength).optional(),
-  parent: jobId.optional(),
-  priority: priority.optional(),
-  fingerprint: z.string().regex(FINGERPRINT_PATTERN).optional(),
-  key: string(LIMITS.keyLength).optional(),
-  keyScope: calendarScope.optional(),
+  id: z.array(jobId).min(1).max(MAX_IDS).optional().describe("Jobs with one of these ids."),
+  state: z.array(state).min(1).max(STATE_NAMES.length).optional().describe("Jobs in one of these states."),
+  type: z.array(string(LIMITS.typeLength)).min(1).max(MAX_NAMES).optional().describe("Jobs of one of these types."),
+  queue: z.array(string(LIMITS.queueLength)).min(1).max(MAX_NAMES).optional().describe("Jobs in one of these queues."),
+  user: string(LIMITS.userLength).optional().describe("Jobs of this user."),
+  tag: string(LIMITS.tagLength).optional().describe("Jobs with this tag."),
+  schedule: string(LIMITS.scheduleLength).optional().describe("Jobs of this schedule."),
+  parent: jobId.optional().describe("Jobs that the handler of this job enqueued."),
+  priority: priority.optional().describe("Jobs with this priority."),
+  fingerprint: z
+    .string()
+    .regex(FINGERPRINT_PATTERN)
+    .optional()
+    .describe("Jobs whose current error is in this group of `errors.list`."),
+  key: string(LIMITS.keyLength)
+    .optional()
+    .describe("The job that holds this unique key now. With `user`, the key is that user's."),
+  keyScope: calendarScope.optional().describe("The calendar scope of `key`: looks for the current one."),
   input: inputCondition.optional(),
-  createdAfter: instant.optional(),
-  createdBefore: instant.optional(),
+  createdAfter: instant.optional().describe("Jobs created after this time."),
+  createdBefore: instant.optional().describe("Jobs created before this time."),
 };
 const target = {
-  ids: z.array(jobId).min(1).max(MAX_IDS).optional(),
-  filter: z.strictObject(conditions).optional(),
+  ids: z.array(jobId).min(1).max(MAX_IDS).optional().describe("These jobs. Exactly one of `ids` and `filter`."),
+  filter: z.strictObject(conditions).optional().describe("All jobs that match. At least one condition."),
 };
 const many = z.strictObject(target);
 const changes = {
-  delay: duration.optional(),
-  runAt: instant.optional(),
-  priority: priority.optional(),
-  queue: string(LIMITS.queueLength).optional(),
-  input: z.unknown().optional(),
-  tags: tags.optional(),
-  maxAttempts: count(1, LIMITS.maxAttempts).optional(),
-  expiresAt: instant.nullable().optional(),
+  delay: duration.optional().describe("Due after this duration, or these milliseconds. Not with `runAt`."),
+  runAt: instant.optional().describe("Due at this time."),
+  priority: priority.optional().describe("Jobs with a higher priority run first."),
+  queue: string(LIMITS.queueLength).optional().describe("Move to this queue."),
+  input: z.unknown().optional().describe("The new input. Validated if the server knows the job type."),
+  tags: tags.optional().describe("Replaces all tags."),
+  maxAttempts: count(1, LIMITS.maxAttempts).optional().describe("More than the job has used."),
+  expiresAt: instant.nullable().optional().describe("Dead-lettered if not started by then; null: never."),
 };
 
 const timing = {
@@ -203,6 +233,8 @@ const operation = z
     state: z.enum(["running", "done", "stopped", "failed"]),
     examined: z.int(),
     changed: z.int(),
+    requested: z.int(),
+    unchanged: z.array(z.string()),
     total: z.int().nullable(),
     actor: z.string(),
     startedAt: time,
@@ -348,13 +380,21 @@ const jobList = {
     ...conditions,
     limit,
     cursor,
-    offset: count(0, MAX_OFFSET).optional(),
-    order: z.enum(["newest", "oldest"]).optional(),
+    offset: count(0, MAX_OFFSET)
+      .optional()
+      .meta({ description: "Jobs to skip. Not with `cursor` or `input`.", default: 0 }),
+    order: z
+      .enum(["newest", "oldest"])
+      .optional()
+      .meta({ description: "Which jobs come first, by time of enqueue.", default: "newest" }),
   }),
   result: z.object({ jobs: z.array(summary), cursor: z.string().nullable(), examined: z.int() }),
 };
 const jobCount = {
-  input: z.strictObject({ ...conditions, atMost: count(1, MAX_COUNT.all).optional() }),
+  input: z.strictObject({
+    ...conditions,
+    atMost: count(1, MAX_COUNT.all).optional().meta({ description: "Stop counting here.", default: 10_000 }),
+  }),
   result: z.object({ count: z.int(), exact: z.boolean() }),
 };
 
@@ -365,9 +405,9 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
   "jobs.count": jobCount,
   "jobs.searchCount": jobCount,
   "jobs.stats": { input: none, result: stats },
-  "jobs.get": { input: z.strictObject(byId), result: detail },
+  "jobs.get": { input: z.strictObject(byJob), result: detail },
   "jobs.explain": {
-    input: z.strictObject(byId),
+    input: z.strictObject(byJob),
     result: z.object({ text: z.string(), reasons: z.array(reason) }),
   },
   "jobs.enqueue": {
@@ -383,26 +423,26 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
       maxAttempts: count(1, LIMITS.maxAttempts).optional(),
       timeout: z.union([...duration.options, z.literal(false)]).optional(),
       tags: tags.optional(),
-      id: z.uuid().optional(),
+      id: jobId.optional(),
       unique: unique.optional(),
     }),
     result: enqueued,
   },
   "jobs.update": {
-    input: z.strictObject({ ...byId, ...changes }),
+    input: z.strictObject({ ...byJob, ...changes }),
     result: z.object({ status: z.literal("updated") }),
   },
-  "jobs.promote": { input: z.strictObject(byId), result: z.object({ status: z.literal("promoted") }) },
+  "jobs.promote": { input: z.strictObject(byJob), result: z.object({ status: z.literal("promoted") }) },
   "jobs.retry": {
-    input: z.strictObject(byId),
+    input: z.strictObject(byJob),
     result: z.object({ status: z.literal("retried") }),
   },
   "jobs.cancel": {
-    input: z.strictObject(byId),
+    input: z.strictObject(byJob),
     result: z.object({ status: z.enum(["cancelled", "requested"]) }),
   },
-  "jobs.rerun": { input: z.strictObject({ ...byId, input: z.unknown().optional() }), result: enqueued },
-  "jobs.remove": { input: z.strictObject(byId), result: z.object({ status: z.literal("removed") }) },
+  "jobs.rerun": { input: z.strictObject({ ...byJob, input: z.unknown().optional() }), result: enqueued },
+  "jobs.remove": { input: z.strictObject(byJob), result: z.object({ status: z.literal("removed") }) },
   "jobs.updateMany": { input: z.strictObject({ ...target, ...changes }), result: operation },
   "jobs.promoteMany": { input: many, result: operation },
   "jobs.retryMany": { input: many, result: operation },
@@ -450,10 +490,10 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
   "operations.stop": { input: z.strictObject(byId), result: operation },
   "schedules.list": {
     input: z.strictObject({
-      origin: z.enum(["code", "runtime"]).optional(),
-      enabled: z.boolean().optional(),
-      type: string(LIMITS.typeLength).optional(),
-      user: string(LIMITS.userLength).optional(),
+      origin: z.enum(["code", "runtime"]).optional().describe("Schedules that were defined there."),
+      enabled: z.boolean().optional().describe("Schedules that are enabled, or that are not."),
+      type: string(LIMITS.typeLength).optional().describe("Schedules of this job type."),
+      user: string(LIMITS.userLength).optional().describe("Schedules of this user."),
       limit,
       cursor,
     }),
@@ -465,7 +505,7 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
   },
   "schedules.get": { input: z.strictObject(byName), result: scheduled },
   "schedules.next": {
-    input: z.strictObject({ ...byName, count: count(1, LIMITS.preview).optional() }),
+    input: z.strictObject({ ...byName, count: count(1, LIMITS.preview).optional().describe("How many runs.") }),
     result: runs,
   },
   "schedules.create": {
@@ -487,17 +527,20 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
   "queues.pause": { input: z.strictObject(byQueue), result: paused },
   "queues.resume": { input: z.strictObject(byQueue), result: paused },
   "keys.free": {
-    input: z.strictObject({ key: string(LIMITS.keyLength), user: string(LIMITS.userLength).optional() }),
+    input: z.strictObject({
+      key: string(LIMITS.keyLength).describe("The unique key."),
+      user: string(LIMITS.userLength).optional().describe("The user whose key it is."),
+    }),
     result: z.object({ status: z.enum(["freed", "held", "missing"]) }),
   },
   "workers.list": { input: none, result: z.object({ workers: z.array(worker) }) },
   "types.list": { input: none, result: z.object({ types: z.array(z.string()) }) },
   "audit.list": {
     input: z.strictObject({
-      actor: string(300).optional(),
-      action: string(100).optional(),
-      after: instant.optional(),
-      before: instant.optional(),
+      actor: string(300).optional().describe("Entries of this actor, such as `token:ci`."),
+      action: string(100).optional().describe("Entries with this action, such as `jobs.retry`."),
+      after: instant.optional().describe("Entries after this time."),
+      before: instant.optional().describe("Entries before this time."),
       limit,
       cursor,
     }),

@@ -85,7 +85,8 @@ export function errorResultOf(
   const known = STATUSES.find(([kind]) => error instanceof kind)?.[1];
   const status = error instanceof ApiError ? error.status : known;
   if (status === undefined) return null;
-  const { code } = error;
+  // A field that only the engine can check is the same mistake as one that the schema refuses.
+  const code = error instanceof InvalidOptionError ? "INVALID_REQUEST" : error.code;
   const message = truncate(error.message, MAX_MESSAGE_LENGTH);
   const issues = issuesOf(error)
     .slice(0, MAX_ISSUES)

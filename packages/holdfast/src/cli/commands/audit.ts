@@ -23,6 +23,11 @@ function actorOf({ actor, detail }: AuditResult): string {
   return typeof token === "string" ? `${actor} ${token}` : actor;
 }
 
+/** The start of a change of many jobs: how many it changed is in the entry of its end. */
+function isStart({ action, detail }: AuditResult): boolean {
+  return !action.startsWith("operation.") && typeof (detail as { operation?: unknown } | null)?.operation === "string";
+}
+
 export const auditCommand: Command = command({
   name: "audit",
   summary: "Show the audit log, newest first.",
@@ -73,7 +78,7 @@ export const auditCommand: Command = command({
             actorOf(entry),
             entry.action,
             entry.target ?? "",
-            String(entry.count),
+            isStart(entry) ? "–" : String(entry.count),
           ]),
         );
       });

@@ -52,7 +52,7 @@ export const doctorCommand: Command = command({
           return [
             checkWorkers(live.length, stats.states.pending + stats.states.failed, on),
             ...checkTypes(stats, knownTypes(workers, now), on),
-            ...(await checkAge(client, stats.oldestDueMs, oldest[0]?.id, on)),
+            ...(await checkAge(client, { stats, allPaused, oldest: oldest[0]?.id }, on)),
             ...checkErrors(groups[0], now, on),
             checkDead(stats.states.dead, on),
             ...(allPaused ? [allPausedFinding(on)] : []),
@@ -130,15 +130,15 @@ function checkTypes({ types }: StatsResult, known: readonly string[] | null, on:
 /** If jobs wait too long, the oldest one is explained. It is not always the one that has been due longest. */
 async function checkAge(
   client: AdminClient,
-  oldestDueMs: number | null,
-  oldest: string | undefined,
+  { stats, allPaused, oldest }: { stats: StatsResult; allPaused: boolean; oldest: string | undefined },
   on: string,
 ): Promise<Finding[]> {
+  const { oldestDueMs } = stats;
   const isLate = oldestDueMs !== null && oldestDueMs > LATE_MS;
   const age: Finding = {
     check: "oldest due job",
     level: isLate ? "warning" : "ok",
-    found: oldestDueMs === null ? "None." : `Waiting for ${lengthOf(oldestDueMs)}.`,
+    found: `${oldestDueMs === null ? "None." : `Waiting for ${lengthOf(oldestDueMs)}.`}${allPaused ? " Jobs in paused queues are not counted." : ""}`,
     advice: isLate ? "Raise jobs.concurrency, or start more workers." : null,
   };
   if (!isLate || oldest === undefined) return [age];

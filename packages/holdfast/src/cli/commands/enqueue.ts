@@ -88,7 +88,7 @@ export const enqueueCommand: Command = command({
     const timeout = timeoutOf(flags.timeout);
     const unique = uniqueOf(flags.unique, flags["unique-for"], flags["on-conflict"]);
     const jobs = await knownJobs(context, flags.url);
-    await withAdmin(context, { ...flags, jobs: jobs ?? [], createsStore: true }, async (client) => {
+    await withAdmin(context, { ...flags, jobs: jobs ?? [], createsStore: true, names: NAMES }, async (client) => {
       const enqueued = await client.jobs.enqueue({
         type: args.type,
         ...(input !== undefined && { input }),
@@ -113,8 +113,26 @@ export const enqueueCommand: Command = command({
   },
 });
 
+/** The flags and arguments, by the fields of the API. */
+const NAMES: Readonly<Record<string, string>> = {
+  type: "<type>",
+  queue: "--queue",
+  priority: "--priority",
+  delay: "--delay",
+  runAt: "--at",
+  expiresAt: "--expires",
+  unique: "--unique",
+  "unique.key": "--unique",
+  user: "--user",
+  tags: "--tag",
+  maxAttempts: "--attempts",
+  timeout: "--timeout",
+  id: "--id",
+};
+
 function timeoutOf(text: string | undefined): string | false | undefined {
-  if (text === undefined || text === "none") return text === undefined ? undefined : false;
+  if (text === undefined) return undefined;
+  if (text === "none" || text === "false") return false;
   if ("value" in parseValue({ kind: "duration" }, text)) return text;
   throw new UsageError(`--timeout: ${showValue(text)} is neither a duration such as 10m, nor none`);
 }

@@ -1,4 +1,7 @@
 import type { FreeKeyResult } from "../../store.js";
+import type { JobSummary } from "../../admin/contract/api-types.js";
+import type { AdminClient } from "../../admin/contract/client.js";
+import { connectionFlags } from "../store/open.js";
 import { command, group, type Command } from "../parse/command.js";
 import { CONNECTION_FLAGS, withAdmin } from "../store/admin-connection.js";
 
@@ -7,6 +10,11 @@ const RESULTS: Readonly<Record<FreeKeyResult, string>> = {
   held: "not freed: its job exists",
   missing: "is not held",
 };
+
+async function holderOf(client: AdminClient, key: string, user: string | undefined): Promise<JobSummary | null> {
+  const { jobs } = await client.jobs.list({ key, ...(user !== undefined && { user }), limit: 1 });
+  return jobs[0] ?? null;
+}
 
 const free = command({
   name: "free",
@@ -20,7 +28,13 @@ const free = command({
       const { key } = args;
       const { user } = flags;
       const { status } = await client.keys.free({ key, ...(user !== undefined && { user }) });
-      context.output.result({ key, status }, (writer) => writer.line(`${key} ${RESULTS[status]}`));
+      const holder = status === "held" ? await holderOf(client, key, user) : null;
+      const on = connectionFlags(context.config, flags.url);
+      const result =
+        holder === null
+          ? RESULTS[status]
+          : `not freed: job ${holder.id} (${holder.state}) holds it; to delete the job and free its key, run: holdfast jobs delete ${holder.id}${on}`;
+      context.output.result({ key, status }, (writer) => writer.line(`${key} ${result}`));
     }),
 });
 

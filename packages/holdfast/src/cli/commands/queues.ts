@@ -5,6 +5,7 @@ import { isCut } from "../../observe/names.js";
 import { command, group, type Argument, type Command } from "../parse/command.js";
 import { UsageError } from "../errors.js";
 import { CONNECTION_FLAGS, withAdmin } from "../store/admin-connection.js";
+import { connectionFlags } from "../store/open.js";
 import { paint, type Part } from "../ui/style.js";
 
 type Counts = StatsResult["states"];
@@ -43,18 +44,23 @@ const list = command({
             shown(counts, (of) => of.claimed + of.running),
             shown(counts, (of) => of.dead),
             priorities.join(", "),
-            paused || allPaused ? paint("paused", "yellow") : "active",
+            stateOf(paused, allPaused),
           ]),
         );
       });
     }),
 });
 
+function stateOf(paused: boolean, allPaused: boolean): Part {
+  const states = [...(paused ? ["paused"] : []), ...(allPaused ? ["all paused"] : [])];
+  return states.length === 0 ? "active" : paint(states.join(", "), "yellow");
+}
+
 /** Queues of jobs, of pauses and of live workers. */
-async function knownQueues(client: AdminClient): Promise<string[]> {
-  const [{ queues }, { workers }] = await Promise.all([client.queues.list(), client.workers.list()]);
+async function knownQueues(client: AdminClient): Promise<{ known: string[]; allPaused: boolean }> {
+  const [{ queues, paused: allPaused }, { workers }] = await Promise.all([client.queues.list(), client.workers.list()]);
   const live = workers.filter(({ left }) => !left).flatMap((worker) => worker.queues ?? []);
-  return [...new Set([...queues.map(({ queue }) => queue), ...live])];
+  return { known: [...new Set([...queues.map(({ queue }) => queue), ...live])], allPaused };
 }
 
 const pauseOrResume = (name: "pause" | "resume", summary: string, verb: string, done: string): Command =>
@@ -68,17 +74,22 @@ const pauseOrResume = (name: "pause" | "resume", summary: string, verb: string, 
       if (queue === "*") throw new UsageError('"*" is not a queue name', "for all queues, use --all");
       if (queue !== undefined && flags.all) throw new UsageError("a queue and --all cannot be combined");
       if (queue === undefined && !flags.all) throw new UsageError("no queue given", "name a queue, or use --all");
-      return withAdmin(context, flags, async (client) => {
+      return withAdmin(context, { ...flags, names: { queue: "<queue>" } }, async (client) => {
         if (queue === undefined) {
           const result = await client.queues[`${name}All`]();
           return context.output.result(result, (writer) => writer.line(`${done} all queues`));
         }
-        const known = await knownQueues(client);
+        const { known, allPaused } = await knownQueues(client);
         const result = await client.queues[name]({ queue });
         if (!known.includes(queue)) {
           context.output.warn(`no job or worker uses the queue ${queue}${didYouMean(queue, known)}`);
         }
         context.output.result(result, (writer) => writer.line(`${done} ${result.queue}`));
+        if (name === "resume" && allPaused) {
+          const on = connectionFlags(context.config, flags.url);
+          const advice = `to resume all, run: holdfast queues resume --all${on}`;
+          context.output.warn(`all queues are paused, so ${queue} stays paused; ${advice}`);
+        }
       });
     },
   });

@@ -91,7 +91,10 @@ function showStats(writer: TextWriter, { stats, history, paused }: Shown, maxQue
   const { oldestDueMs, lastMinute, completedPerSecond } = stats;
   writer.fields([
     ...(stats.paused ? [["paused", paint("all queues", "yellow")] as const] : []),
-    ["oldest due job", oldestDueMs === null ? "none" : `${lengthOf(oldestDueMs)} ago`],
+    [
+      "oldest due job",
+      `${oldestDueMs === null ? "none" : `${lengthOf(oldestDueMs)} ago`}${stats.paused ? " (jobs in paused queues are not counted)" : ""}`,
+    ],
     [
       "last minute",
       `${countOf(lastMinute.completed)} completed (${completedPerSecond.toFixed(1)} a second), ${countOf(lastMinute.dead)} dead, ${countOf(lastMinute.cancelled)} cancelled`,

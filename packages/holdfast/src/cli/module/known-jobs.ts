@@ -32,6 +32,7 @@ export async function knownJobs(context: Context, url: string | undefined): Prom
 /** Options that a job type has defaults for. */
 type TypeDefaults = Readonly<Record<"queue" | "priority" | "attempts", unknown>>;
 
+const USE_MODULE = "Use --module jobs.ts, or run: holdfast config set jobs.module jobs.ts";
 const LIST = new Intl.ListFormat("en-GB");
 
 /** Warns that the queue, priority and attempts of an unknown type are the global defaults, not those of its definition. */
@@ -47,8 +48,7 @@ export function warnAboutDefaults(
   const uses = `the input is not checked, and the ${what} gets the default ${LIST.format(defaults)}`;
   const path = modulePath(config);
   if (path === null) {
-    const advice = "Use --module jobs.ts, or run: holdfast config set jobs.module jobs.ts";
-    output.warn(`no jobs module is configured, so ${uses}. ${advice}`);
+    output.warn(`no jobs module is configured, so ${uses}. ${USE_MODULE}`);
     return;
   }
   const meant = didYouMean(
@@ -56,6 +56,25 @@ export function warnAboutDefaults(
     jobs.map((known) => known.type),
   );
   output.warn(`${showPath(path, config.cwd)} does not define ${type}, so ${uses}${meant}`);
+}
+
+/** Warns that a new input of these types cannot be checked, because this process does not know the type. */
+export function warnAboutUnchecked(
+  { config, output }: Context,
+  types: readonly string[],
+  jobs: readonly JobType[] | null,
+): void {
+  // A server checks with its own module.
+  if (jobs === null) return;
+  const unknown = types.filter((type) => !jobs.some((known) => known.type === type));
+  if (unknown.length === 0) return;
+  const path = modulePath(config);
+  const why =
+    path === null
+      ? "no jobs module is configured"
+      : `${showPath(path, config.cwd)} does not define ${LIST.format(unknown)}`;
+  const advice = path === null ? `. ${USE_MODULE}` : "";
+  output.warn(`${why}, so the input is not checked${advice}`);
 }
 
 /** Warns if no live worker has a handler for the type. Never fails the command, e.g. if the token may not list workers. */

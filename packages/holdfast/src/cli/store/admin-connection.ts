@@ -36,6 +36,8 @@ interface AdminConnectionOptions {
   readonly jobs?: readonly JobType[];
   /** The command may be the first on a store: creates or migrates it if needed. */
   readonly createsStore?: true;
+  /** The flags and arguments of the command, by the fields of the API: errors name them. */
+  readonly names?: Readonly<Record<string, string>>;
 }
 
 /**
@@ -44,7 +46,7 @@ interface AdminConnectionOptions {
  */
 export async function withAdmin<Result>(
   context: Context,
-  { url: flag, token, jobs = [], createsStore }: AdminConnectionOptions,
+  { url: flag, token, jobs = [], createsStore, names = {} }: AdminConnectionOptions,
   work: (client: AdminClient) => Promise<Result>,
 ): Promise<Result> {
   const { adminClient, AdminError } = await import("../../admin/contract/client.js");
@@ -59,7 +61,7 @@ export async function withAdmin<Result>(
       if (error.code === "UNEXPECTED_RESPONSE") throw failureOf(error, on);
       if (error.status === 401) throw unauthorized(String(url), givenToken !== "", error);
       // The command line is wrong, although only the API could find out.
-      if (error.status === 400) throw new UsageError(withCommandNames(error.message));
+      if (error.status === 400) throw new UsageError(withCommandNames(withFlagNames(error, names)));
       throw failureOf(error, on);
     }
   };
@@ -165,10 +167,19 @@ function hintFor(code: string): { hint?: string } {
   return { hint: "check the URL, and any proxy in between" };
 }
 
+/** Errors of the API name its fields; users of the command need the flag. */
+function withFlagNames({ message, issues }: AdminError, names: Readonly<Record<string, string>>): string {
+  const [{ path } = { path: "" }] = issues;
+  const field = path.replace(/^filter\./, "").replace(/\.\d+$/, "");
+  const name = Object.hasOwn(names, field) ? names[field] : undefined;
+  return name !== undefined && message.startsWith(path) ? `${name}${message.slice(path.length)}` : message;
+}
+
 /** Errors of the API name calls such as `hf.tokens.list()`; users of the command need `holdfast tokens list`. */
 function withCommandNames(message: string): string {
   return message
     .replaceAll("hf.queues()", "holdfast queues list")
+    .replaceAll(/\bhf\.(rerun|cancel)\(id\)/g, "holdfast jobs $1 <id>")
     .replaceAll(/\bhf\.(schedules|tokens)\.(\w+)(?:\(\w*\))?/g, "holdfast $1 $2");
 }
 

@@ -101,7 +101,7 @@ function readListOptions(options: AuditListOptions): { filter: AuditFilter; limi
   refuseUnknown(options, LIST_KEYS, "list");
   const { actor, action, after, before, limit = 50, cursor = null } = options;
   if (cursor !== null && typeof cursor !== "string") {
-    throw new InvalidOptionError("cursor", "is not a cursor that list() returned");
+    throw new InvalidOptionError("cursor", "is not a cursor of an earlier page; start again without one");
   }
   const filter: AuditFilter = {};
   if (actor !== undefined) filter.actor = readName(actor, "actor", LIMITS.actorLength);

@@ -1,5 +1,8 @@
+import { InvalidOptionError } from "../../errors.js";
+import { encodeInput, type JobType } from "../../job/job.js";
 import { readId } from "../../job/uuid.js";
 import { optionKeys, refuseUnknown } from "../../options.js";
+import type { State } from "../../job/state.js";
 import type {
   CancelResult,
   ChangeScope,
@@ -42,6 +45,8 @@ const BULK_KEYS: ReadonlySet<string> = optionKeys<BulkOptions>({ signal: true, o
 const CHUNK = 200;
 
 interface Change<Result> {
+  /** A state for the example of a filter. Default: dead. */
+  example?: State;
   /** The results that count as a change. */
   counted: readonly Result[];
   /** `listed`: the jobs of these ids, if a filter found them. */
@@ -60,11 +65,18 @@ export class Changes {
     this.#inputView = inputView;
   }
 
-  cancel(target: Target, scope: Scope, options?: BulkOptions): Promise<CancelResult | CancelResult[] | number> {
+  /** `onRequested`: called with the number of running jobs that were asked to stop, for each chunk. */
+  cancel(
+    target: Target,
+    scope: Scope,
+    options?: BulkOptions,
+    onRequested?: (count: number) => void,
+  ): Promise<CancelResult | CancelResult[] | number> {
     const apply: Change<CancelResult>["apply"] = async (ids, within, listed) => {
       const engine = this.#requireOpen();
       const results = await engine.store.cancel(ids, within);
       const changed = ids.filter((_, index) => results[index] === "cancelled");
+      onRequested?.(results.filter((result) => result === "requested").length);
       if (changed.length > 0) await publishCancelled(engine, changed, listed);
       return results;
     };
@@ -99,22 +111,42 @@ export class Changes {
     scope: Scope,
     bulk?: BulkOptions,
   ): Promise<void | number> {
-    return this.#update(target, readUpdate(options, this.#requireOpen().clock.now()), scope, bulk);
+    return this.#update("update", target, readUpdate(options, this.#requireOpen().clock.now()), scope, bulk);
   }
 
   /** `hf.promote`. */
   async promote(target: string | Filter, scope: Scope, bulk?: BulkOptions): Promise<void | number> {
-    return this.#update(target, PROMOTION, scope, bulk);
+    return this.#update("promote", target, PROMOTION, scope, bulk);
   }
 
-  async #update(target: string | Filter, update: ReadUpdate, scope: Scope, bulk?: BulkOptions): Promise<void | number> {
+  /** Updates a job that must be of this type. Its schema checks the input, even if the client does not know the type. */
+  async updateOfType(type: JobType, id: string, options: UpdateOptions): Promise<void> {
     const engine = this.#requireOpen();
+    const update = readUpdate(options, engine.clock.now());
+    const job = await engine.store.get(readId(id));
+    if (job !== null && job.type !== type.type)
+      throw new InvalidOptionError("type", `job ${job.id} is of type ${job.type}, not ${type.type}`);
+    if (update.input !== null) await encodeInput(type, update.input.value);
+    return updateJob(engine, readId(id), update, {});
+  }
+
+  async #update(
+    call: "update" | "promote",
+    target: string | Filter,
+    update: ReadUpdate,
+    scope: Scope,
+    bulk: BulkOptions = {},
+  ): Promise<void | number> {
+    const engine = this.#requireOpen();
+    if (target === undefined || target === null) throw new InvalidOptionError(call, "needs a job id or a filter");
+    if (Array.isArray(target)) throw new InvalidOptionError(call, "for several jobs use a filter: { id: [...] }");
+    refuseUnknown(bulk, BULK_KEYS, call);
     if (typeof target === "string") return updateJob(engine, readId(target), update, scope as { user?: string });
     // Before the first write: a job whose type rejects the input must not fail the call when others have been changed.
     const rejecting = await checkInput(engine, update, readFilter(target, engine.clock.now()), this.#inputView);
     const apply: Change<UpdateResult["status"]>["apply"] = (_ids, within, jobs) =>
       updateJobs(engine, jobs, update, within, rejecting);
-    return this.#changeMatching(target, scope, { counted: ["updated"], apply }, bulk);
+    return this.#changeMatching(target, scope, { counted: ["updated"], apply, example: "pending" }, bulk);
   }
 
   async #change<Result extends string>(
@@ -139,12 +171,12 @@ export class Changes {
   async #changeMatching<Result extends string>(
     target: Filter,
     scope: Scope,
-    { counted, apply }: Change<Result>,
+    { counted, apply, example }: Change<Result>,
     options: BulkOptions = {},
   ): Promise<number> {
     refuseUnknown(options, BULK_KEYS, "a bulk change");
     const progress = { examined: 0, changed: 0 };
-    const filter = readFilter(target, this.#requireOpen().clock.now());
+    const filter = readFilter(target, this.#requireOpen().clock.now(), example);
     // The state is checked again with the change: a job that was retried since it was listed must not be deleted as dead.
     const within = { ...scope, states: filter.stored.states };
     for await (const { jobs, examined } of this.#matching(filter)) {

@@ -55,5 +55,5 @@ export class Cursors {
 }
 
 function invalidCursor(): InvalidOptionError {
-  return new InvalidOptionError("cursor", "is not a cursor that list() returned; start again without one");
+  return new InvalidOptionError("cursor", "is not a cursor of an earlier page; start again without one");
 }

@@ -2,10 +2,18 @@ import { LIMITS } from "../../defaults.js";
 import { instantMs } from "../../duration.js";
 import { InvalidOptionError } from "../../errors.js";
 import type { JobType } from "../../job/job.js";
-import { optionKeys, readCount, readName, readPriority, readQueue, refuseUnknown, show } from "../../options.js";
+import {
+  optionKeys,
+  readCount,
+  readName,
+  readPriority,
+  readQueue,
+  refuseUndefined,
+  refuseUnknown,
+  show,
+} from "../../options.js";
 import { readId } from "../../job/uuid.js";
-import type { CalendarScope } from "../../job/enqueue-types.js";
-import { readKey } from "../enqueue/unique.js";
+import { readKey, type KeyAndScope } from "../enqueue/unique.js";
 import { FINGERPRINT_PATTERN } from "../../job/fingerprint.js";
 import { inputMatcher, type InputMatcher } from "./input-condition.js";
 import { isState, STATE_NAMES, type State } from "../../job/state.js";
@@ -28,7 +36,7 @@ export interface Filter {
   /** Jobs whose current error is in this group of `hf.errorGroups()`. */
   fingerprint?: string;
   /** The job that holds this unique key now. With `user`, the key is that user's. For a calendar key, pass its scope too. */
-  key?: string | { key: string; scope: CalendarScope };
+  key?: string | KeyAndScope;
   /**
    * Jobs whose input matches: a string anywhere in it, or the value at a path (`{ path: "order.id", equals: "o-17" }`). No index
    * is used: each call examines a limited number of jobs, and `cursor` continues.
@@ -38,15 +46,25 @@ export interface Filter {
   createdBefore?: Date | number | string;
 }
 
-/** A condition on the input of jobs. Exactly one of `equals` and `text`. */
-export interface InputCondition {
-  /** Names and array positions, joined by dots: `items.0.sku`. Without it, the whole input. */
-  path?: string;
-  /** The value there, compared as JSON. */
-  equals?: unknown;
-  /** A part of the value there, or of any key or value below it. Case is ignored. */
-  text?: string;
-}
+/** A condition on the input of jobs: the value at a path, or a text there. */
+export type InputCondition = {
+  /**
+   * Names and array positions, joined by dots: `items.0.sku`. As an array if a name contains dots: `["a.b", 0]`. Without it, the
+   * whole input.
+   */
+  path?: string | readonly (string | number)[];
+} & (
+  | {
+      /** The value there, compared as JSON. */
+      equals: unknown;
+      text?: undefined;
+    }
+  | {
+      /** A part of the value there, or of any key or value below it. Case is ignored. */
+      text: string;
+      equals?: undefined;
+    }
+);
 
 export interface ListOptions extends Filter {
   /** Jobs per page, 1 to 1000. Default 50. */
@@ -57,6 +75,12 @@ export interface ListOptions extends Filter {
   payloads?: boolean;
   /** By time of enqueue. Default `newest` (first). A cursor belongs to one order. */
   order?: "newest" | "oldest";
+}
+
+/** Options of a list of one job type, with payloads: its jobs have the types of input and output. */
+export interface ListOfType<Type extends JobType> extends Omit<ListOptions, "type" | "payloads"> {
+  type: Type;
+  payloads?: true;
 }
 
 const FILTER_KEYS: ReadonlySet<string> = optionKeys<Filter>({
@@ -87,15 +111,11 @@ export interface ReadFilter {
   input: InputMatcher | null;
 }
 
-export function readFilter(filter: Filter, now: number): ReadFilter {
+/** The filter of a change. `example`: a state that makes sense for it. */
+export function readFilter(filter: Filter, now: number, example: State = "dead"): ReadFilter {
   refuseUnknown(filter, FILTER_KEYS, "a filter");
   if (Object.keys(filter).length === 0) {
-    throw new InvalidOptionError("filter", 'must contain at least one condition, e.g. { state: "dead" }');
-  }
-  // The filter selects jobs to cancel or delete: a value that is undefined by mistake must not match all jobs.
-  for (const [field, value] of Object.entries(filter)) {
-    if (value === undefined)
-      throw new InvalidOptionError(field, "is undefined; give it a value, or leave the condition out");
+    throw new InvalidOptionError("filter", `must contain at least one condition, e.g. { state: "${example}" }`);
   }
   return readConditions(filter, now);
 }
@@ -110,7 +130,7 @@ export function readListOptions(options: ListOptions, now: number): { filter: Re
   refuseUnknown(options, LIST_KEYS, "list");
   const { limit = 50, cursor = null, payloads = true, order = "newest" } = options;
   if (cursor !== null && (typeof cursor !== "string" || !/^[\w-]{1,400}$/.test(cursor))) {
-    throw new InvalidOptionError("cursor", "is not a cursor that list() returned");
+    throw new InvalidOptionError("cursor", "is not a cursor of an earlier page; start again without one");
   }
   if (typeof payloads !== "boolean")
     throw new InvalidOptionError("payloads", `${show(payloads)} is neither true nor false`);
@@ -120,7 +140,10 @@ export function readListOptions(options: ListOptions, now: number): { filter: Re
   return { filter: readConditions(options, now), page };
 }
 
-function readConditions(filter: Filter, now: number): ReadFilter {
+function readConditions(options: Filter, now: number): ReadFilter {
+  const filter: Filter = Object.fromEntries(Object.entries(options).filter(([name]) => FILTER_KEYS.has(name)));
+  // A value that is undefined by mistake must not match all jobs.
+  refuseUndefined(filter, "give it a value, or leave the condition out");
   const read: JobFilter = {};
   if (filter.id !== undefined) {
     const ids = toArray(filter.id);

@@ -1,12 +1,11 @@
 import { LIMITS } from "../../defaults.js";
 import { InvalidOptionError } from "../../errors.js";
-import type { CalendarScope } from "../../job/enqueue-types.js";
 import type { Job } from "../../job/job.js";
 import { readId } from "../../job/uuid.js";
-import { optionKeys, readName, refuseUnknown, show } from "../../options.js";
+import { optionKeys, readName, refuseUndefined, refuseUnknown, show } from "../../options.js";
 import type { Scope } from "../../store.js";
 import type { EngineContext } from "../context.js";
-import { readKey } from "../enqueue/unique.js";
+import { keyInScope, type KeyScope } from "../enqueue/unique.js";
 import { readJob } from "./job-view.js";
 
 /** A job by the unique key that it holds now. For a calendar key, pass its scope too. */
@@ -14,7 +13,7 @@ export interface KeyTarget {
   key: string;
   /** The user whose key it is, if the job has one. */
   user?: string;
-  scope?: CalendarScope;
+  scope?: KeyScope;
 }
 
 const KEY_KEYS: ReadonlySet<string> = optionKeys<KeyTarget>({ key: true, user: true, scope: true });
@@ -22,9 +21,11 @@ const KEY_KEYS: ReadonlySet<string> = optionKeys<KeyTarget>({ key: true, user: t
 /** The stored form of the key. */
 export function keyOf(target: KeyTarget, now: number): string {
   refuseUnknown(target, KEY_KEYS, "a key");
-  const { key, user, scope } = target;
+  const { key, user, scope = "live" } = target;
+  if (key === undefined) throw new InvalidOptionError("key", "is undefined; give it a value");
+  refuseUndefined(target);
   if (user !== undefined) readName(user, "user", LIMITS.userLength);
-  return readKey(scope === undefined ? key : { key, scope }, user, now);
+  return keyInScope(key, scope, user, now);
 }
 
 /** The record of a job with its history; null if it does not exist or is not in `scope`. */

@@ -1,8 +1,8 @@
 import type { EnqueueManyOptions, EnqueueManyResult, EnqueueOptions, EnqueueResult } from "../../job/enqueue-types.js";
 import { ALL_QUEUES, DEFAULTS, LIMITS } from "../../defaults.js";
-import { ClosedError } from "../../errors.js";
+import { ClosedError, InvalidOptionError } from "../../errors.js";
 import { readId } from "../../job/uuid.js";
-import type { JobId, JobOutput } from "../../job/job-id.js";
+import type { JobId, JobInput, JobOutput } from "../../job/job-id.js";
 import type { InputAnd, Job, JobType } from "../../job/job.js";
 import { readName } from "../../options.js";
 import type { CancelResult, FreeKeyResult, RemoveResult, RetryResult, Scope } from "../../store.js";
@@ -29,7 +29,7 @@ import { claimLeases, type ClaimOptions } from "./claim-leases.js";
 import { closeOnSignals } from "./close-on-signals.js";
 import { countJobs, type CountOptions, type JobCount } from "./count-jobs.js";
 import { listErrorGroups, type ErrorGroup, type ErrorGroupOptions } from "./error-groups.js";
-import { readListFilter, readListOptions, type Filter, type ListOptions } from "./filter.js";
+import { readListFilter, readListOptions, type Filter, type ListOfType, type ListOptions } from "./filter.js";
 import { getJob, keyOf, type KeyTarget } from "./get-job.js";
 import type { UpdateOptions } from "./job-updates.js";
 import { listJobs } from "./list-jobs.js";
@@ -42,8 +42,8 @@ import { newTokens, type Tokens } from "./tokens.js";
 import { newUserJobs, type UserJobs } from "./user-jobs.js";
 
 /** A page of a list. */
-export interface JobList {
-  jobs: Job[];
+export interface JobList<Input = unknown, Output = unknown> {
+  jobs: Job<Input, Output>[];
   /** Where the next page begins; null at the end. */
   cursor: string | null;
   /** How many jobs were read to find these. */
@@ -162,8 +162,11 @@ export class Holdfast {
 
   /**
    * Jobs that match, newest first by default, one page at a time. If few of very many jobs match, a page can be short or even empty
-   * although more follow: only `cursor: null` is the end. `examined` is how many jobs were read to find them.
+   * although more follow: only `cursor: null` is the end. `examined` is how many jobs were read to find them. If `type` is one job
+   * type, input and output have its types.
    */
+  list<Type extends JobType>(options: ListOfType<Type>): Promise<JobList<JobInput<Type>, JobOutput<Type>>>;
+  list(options?: ListOptions): Promise<JobList>;
   async list(options: ListOptions = {}): Promise<JobList> {
     const engine = this.#requireOpen();
     const { filter, page } = readListOptions(options, engine.clock.now());
@@ -227,13 +230,24 @@ export class Holdfast {
    *
    * ```ts
    * await hf.update(id, { runAt: tomorrow, priority: 10 });
+   * await hf.update(welcome, id, { input: { to: "ada@example.com" } }); // typed; fails if the job has another type
    * await hf.update({ queue: "slow", state: "pending" }, { queue: "fast" });
    * ```
    */
   update(id: string, changes: UpdateOptions): Promise<void>;
+  update<Input>(
+    type: JobType<Input>,
+    id: string,
+    changes: Omit<UpdateOptions, "input"> & { input?: NoInfer<Input> },
+  ): Promise<void>;
   update(filter: Filter, changes: UpdateOptions, options?: BulkOptions): Promise<number>;
-  update(target: string | Filter, changes: UpdateOptions, options?: BulkOptions): Promise<void | number> {
-    return this.#changes.update(target, changes, {}, options);
+  async update(
+    first: string | JobType | Filter,
+    second: string | UpdateOptions,
+    third?: UpdateOptions | BulkOptions,
+  ): Promise<void | number> {
+    if (isJobType(first)) return this.#changes.updateOfType(first, second as string, third as UpdateOptions);
+    return this.#changes.update(first, second as UpdateOptions, {}, third as BulkOptions | undefined);
   }
   /** Makes waiting jobs due now, by id or filter. */
   promote(id: string): Promise<void>;
@@ -269,11 +283,11 @@ export class Holdfast {
    * Stops claims from a queue, in every process; running jobs continue. The queue need not have jobs yet. Without a queue: from
    * all queues, until `resume()` without one.
    */
-  async pause(...queues: [queue?: string]): Promise<void> {
+  async pause(...queues: [] | [queue: string]): Promise<void> {
     await pauseQueues(this.#requireOpen(), queues, null);
   }
   /** Undoes `pause` of the same queue. A queue that was paused itself stays paused when all queues are resumed. */
-  async resume(...queues: [queue?: string]): Promise<void> {
+  async resume(...queues: [] | [queue: string]): Promise<void> {
     await resumeQueues(this.#requireOpen(), queues);
   }
   /** Whether all queues are paused, by `pause()` without a queue. */
@@ -454,4 +468,9 @@ export function newHoldfast(parts: ClientParts): Holdfast {
 /** The engine of a client, for the admin API. Throws `ClosedError` if the client is closed. */
 export function engineOf(hf: Holdfast): EngineContext {
   return contextOf(hf);
+}
+
+/** A filter has no handler. */
+function isJobType(value: unknown): value is JobType {
+  return typeof value === "object" && value !== null && "run" in value && typeof value.run === "function";
 }

@@ -1,5 +1,6 @@
 import { ALL_QUEUES } from "../../defaults.js";
 import { dateOrNull } from "../../duration.js";
+import { InvalidOptionError } from "../../errors.js";
 import { readQueue } from "../../options.js";
 import type { QueueRecord, StoreStats } from "../../store.js";
 import type { EngineContext } from "../context.js";
@@ -15,20 +16,23 @@ export async function pauseQueues(
   queues: readonly unknown[],
   by: string | null,
 ): Promise<void> {
-  const queue = readQueueOrAll(queues);
+  const queue = readQueueOrAll(queues, "pause");
   await store.pause(queue, by);
   events.emit("paused", { queue });
 }
 
 export async function resumeQueues({ store, events }: EngineContext, queues: readonly unknown[]): Promise<void> {
-  const queue = readQueueOrAll(queues);
+  const queue = readQueueOrAll(queues, "resume");
   await store.resume(queue);
   events.emit("resumed", { queue });
 }
 
 /** Only a call without an argument means all queues: an undefined queue is a mistake. */
-function readQueueOrAll(queues: readonly unknown[]): string {
-  return queues.length === 0 ? ALL_QUEUES : readQueue(queues[0], "queue", "; all queues: call it without an argument");
+function readQueueOrAll(queues: readonly unknown[], call: "pause" | "resume"): string {
+  if (queues.length === 0) return ALL_QUEUES;
+  const advice = `for all queues call ${call}() without an argument`;
+  if (queues[0] === undefined) throw new InvalidOptionError("queue", `is undefined; ${advice}`);
+  return readQueue(queues[0], "queue", `; ${advice}`);
 }
 
 /** Queues with jobs, including those in which all jobs are finished: the store lists only the others, but its counts contain all. */

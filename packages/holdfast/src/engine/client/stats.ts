@@ -8,7 +8,7 @@ export interface Stats {
   types: Record<string, Record<State, number>>;
   /** Jobs by queue, type and state, without combinations that have no jobs. */
   counts: readonly { queue: string; type: string; state: State; count: number }[];
-  /** How long the oldest due job has been due; null if none is due. */
+  /** How long the oldest due job has been due; null if none is due. Jobs in paused queues are not counted. */
   oldestDueMs: number | null;
   /** Jobs that finished in the last minute. */
   lastMinute: Record<FinishedState, number>;

@@ -1,9 +1,9 @@
-import type { EnqueueOptions } from "../../job/enqueue-types.js";
+import { ENQUEUE_KEYS, type EnqueueOptions } from "../../job/enqueue-types.js";
 import { LAST_INSTANT_MS, LIMITS } from "../../defaults.js";
 import { durationMs, instantMs } from "../../duration.js";
 import { InvalidOptionError } from "../../errors.js";
 import { readId } from "../../job/uuid.js";
-import { optionKeys, readName, readPriority, readQueue, readTags, refuseUnknown } from "../../options.js";
+import { readName, readPriority, readQueue, readTags, refuseUnknown } from "../../options.js";
 import { readMaxAttempts } from "../../job/retry.js";
 import { readTimeout, type JobType } from "../../job/job.js";
 import type { JobSettings, NewJob } from "../../store.js";
@@ -19,21 +19,6 @@ export interface EnqueueDefaults {
   retentionMs: JobType["retentionMs"];
   tags: readonly string[];
 }
-
-const ENQUEUE_KEYS: ReadonlySet<string> = optionKeys<EnqueueOptions>({
-  delay: true,
-  runAt: true,
-  priority: true,
-  queue: true,
-  unique: true,
-  user: true,
-  expiresAt: true,
-  maxAttempts: true,
-  timeout: true,
-  tags: true,
-  id: true,
-  tx: true,
-});
 
 /** Checks the options and returns the record for the store. */
 export function readNewJob(

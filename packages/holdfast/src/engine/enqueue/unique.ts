@@ -8,8 +8,17 @@ import { readZone } from "../../schedule/zone.js";
 import type { UniqueKey } from "../../store.js";
 import { PERIOD_SEPARATOR, USER_SEPARATOR } from "../../job/unique-key.js";
 
+/** How long a key is held. */
+export type KeyScope = NonNullable<UniqueOptions["scope"]>;
+
+/** A key of a call that finds it. Only a calendar scope is part of the key; the others change nothing. */
+export interface KeyAndScope {
+  key: string;
+  scope: KeyScope;
+}
+
 const UNIQUE_KEYS: ReadonlySet<string> = optionKeys<UniqueOptions>({ key: true, scope: true, onConflict: true });
-const KEY_KEYS: ReadonlySet<string> = optionKeys<{ key: string; scope: CalendarScope }>({ key: true, scope: true });
+const KEY_KEYS: ReadonlySet<string> = optionKeys<KeyAndScope>({ key: true, scope: true });
 const PERIOD_KEYS: ReadonlySet<string> = optionKeys<{ period: Duration }>({ period: true });
 const CALENDAR_KEYS: ReadonlySet<string> = optionKeys<CalendarScope>({ calendar: true, zone: true });
 // Calendar keys are held a day longer than their period, because a process whose clock is slow still enqueues for the previous
@@ -25,30 +34,33 @@ export function readUnique(unique: string | UniqueOptions, user: string | undefi
     throw new InvalidOptionError("unique.onConflict", `${show(onConflict)} is none of "keep", "replace", "reject"`);
   }
   const given = readName(options.key, typeof unique === "string" ? "unique" : "unique.key", LIMITS.keyLength);
-  return { ...readScope(options.scope ?? "live", storedKey(given, user), now), onConflict };
+  return { ...readScope(options.scope ?? "live", storedKey(given, user), now, "unique.scope"), onConflict };
 }
 
 function readScope(
-  scope: NonNullable<UniqueOptions["scope"]>,
+  scope: KeyScope,
   key: string,
   now: number,
+  field: string,
 ): Pick<UniqueKey, "key" | "scope" | "periodMs"> {
   if (typeof scope === "object" && scope !== null) {
-    return "calendar" in scope ? calendarKey(scope, key, now) : { key, scope: "period", periodMs: readPeriod(scope) };
+    return "calendar" in scope
+      ? calendarKey(scope, key, now, field)
+      : { key, scope: "period", periodMs: readPeriod(scope, field) };
   }
   if (!["waiting", "live", "forever"].includes(scope)) {
     throw new InvalidOptionError(
-      "unique.scope",
+      field,
       `${show(scope)} is none of "waiting", "live", "forever", { period }, { calendar }`,
     );
   }
   return { key, scope, periodMs: 0 };
 }
 
-function readPeriod(scope: { period: Duration }): number {
-  refuseUnknownIn(scope, PERIOD_KEYS, "unique.scope");
-  const periodMs = durationMs(scope.period, "unique.scope.period");
-  if (periodMs === 0) throw new InvalidOptionError("unique.scope.period", "must be longer than 0");
+function readPeriod(scope: { period: Duration }, field: string): number {
+  refuseUnknownIn(scope, PERIOD_KEYS, field);
+  const periodMs = durationMs(scope.period, `${field}.period`);
+  if (periodMs === 0) throw new InvalidOptionError(`${field}.period`, "must be longer than 0");
   return periodMs;
 }
 
@@ -56,20 +68,25 @@ function readPeriod(scope: { period: Duration }): number {
  * Each period has a separate key, by this process's clock: if two clocks disagree about midnight, an enqueue for the new day is
  * never a duplicate of one for the old day.
  */
-function calendarKey(scope: CalendarScope, key: string, now: number): Pick<UniqueKey, "key" | "scope" | "periodMs"> {
-  refuseUnknownIn(scope, CALENDAR_KEYS, "unique.scope");
+function calendarKey(
+  scope: CalendarScope,
+  key: string,
+  now: number,
+  field: string,
+): Pick<UniqueKey, "key" | "scope" | "periodMs"> {
+  refuseUnknownIn(scope, CALENDAR_KEYS, field);
   if (!CALENDAR_UNITS.includes(scope.calendar)) {
     const units = CALENDAR_UNITS.map((unit) => `"${unit}"`).join(", ");
-    throw new InvalidOptionError("unique.scope.calendar", `${show(scope.calendar)} is none of ${units}`);
+    throw new InvalidOptionError(`${field}.calendar`, `${show(scope.calendar)} is none of ${units}`);
   }
   // An unset variable must not silently mean UTC.
   if ("zone" in scope && scope.zone === undefined) {
     throw new InvalidOptionError(
-      "unique.scope.zone",
+      `${field}.zone`,
       'is undefined; name a zone such as "Europe/Berlin", or leave it out for UTC',
     );
   }
-  const zone = readZone(scope.zone ?? "UTC", "unique.scope.zone");
+  const zone = readZone(scope.zone ?? "UTC", `${field}.zone`);
   const { name, leftMs } = calendarPeriod(scope.calendar, zone, now);
   return { key: `${key}${PERIOD_SEPARATOR}${name}`, scope: "period", periodMs: leftMs + CLOCK_SKEW_MARGIN_MS };
 }
@@ -79,15 +96,23 @@ export function requiredRetentionMs({ key, periodMs }: UniqueKey): number {
   return key.includes(PERIOD_SEPARATOR) ? periodMs - CLOCK_SKEW_MARGIN_MS : periodMs;
 }
 
-/** The stored form of a key that a call names. */
-export function readKey(
-  given: string | { key: string; scope: CalendarScope },
+/** The stored form of a key that a filter names. */
+export function readKey(given: string | KeyAndScope, user: string | undefined, now: number): string {
+  if (typeof given === "string") return keyInScope(given, "live", user, now);
+  refuseUnknownIn(given, KEY_KEYS, "key");
+  return keyInScope(given.key, given.scope, user, now, "key.");
+}
+
+/** The stored form of a key with its scope. `within`: where errors say that the two are. */
+export function keyInScope(
+  key: string,
+  scope: KeyScope,
   user: string | undefined,
   now: number,
+  within: "" | "key." = "",
 ): string {
-  if (typeof given === "string") return storedKey(readName(given, "key", LIMITS.keyLength), user);
-  refuseUnknownIn(given, KEY_KEYS, "key");
-  return calendarKey(given.scope, storedKey(readName(given.key, "key.key", LIMITS.keyLength), user), now).key;
+  const stored = storedKey(readName(key, `${within}key`, LIMITS.keyLength), user);
+  return readScope(scope, stored, now, `${within}scope`).key;
 }
 
 /** Prefixed with the user: one user's jobs cannot hold or replace another user's key. */

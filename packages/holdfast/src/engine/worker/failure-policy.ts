@@ -1,5 +1,6 @@
 import type { Clock } from "../../clock.js";
 import { DEFAULTS } from "../../defaults.js";
+import { InvalidOptionError } from "../../errors.js";
 import type { Backoff } from "../../job/retry.js";
 import type { EngineContext } from "../context.js";
 import type { FailurePolicy, LeasedJob } from "./outcome.js";
@@ -10,11 +11,10 @@ export function failurePolicy(
   { job }: LeasedJob,
 ): FailurePolicy {
   const { backoff } = types.get(job.type) ?? retry;
-  const onInvalidBackoff = (error: unknown): void =>
-    void logger.error(
-      { job: job.id, type: job.type, error },
-      "the backoff function returned no valid delay; retrying in 30 s",
-    );
+  const onInvalidBackoff = (error: unknown): void => {
+    const problem = error instanceof InvalidOptionError ? "returned no valid delay" : "failed";
+    logger.error({ job: job.id, type: job.type, error }, `the backoff function ${problem}; retrying in 30 s`);
+  };
   return { backoff: withTimeout(backoff, clock), random, redact, onInvalidBackoff, now: clock.now() };
 }
 
@@ -24,7 +24,8 @@ function withTimeout(backoff: Backoff, clock: Clock): Backoff {
     const delay = backoff(attempt, error, random);
     if (typeof delay === "number") return delay;
     return new Promise((resolve, reject) => {
-      const timeUp = (): void => reject(new Error(`no delay within ${DEFAULTS.backoffWaitMs / 1_000} s`));
+      const timeUp = (): void =>
+        reject(new InvalidOptionError("retry.backoff", `returned no delay within ${DEFAULTS.backoffWaitMs / 1_000} s`));
       const timer = clock.after(DEFAULTS.backoffWaitMs, timeUp);
       delay.then(resolve, reject).finally(() => timer.cancel());
     });

@@ -127,7 +127,9 @@ export class Run implements ContextSource {
 
   progress(fraction: number, note?: string | object): void {
     if (typeof fraction !== "number" || !(fraction >= 0 && fraction <= 1)) {
-      throw new InvalidOptionError("progress", `${String(fraction)} is not a fraction from 0 to 1`);
+      const isPercent = Number.isInteger(fraction) && fraction > 1 && fraction <= 100;
+      const advice = isPercent ? `; for ${fraction} % pass ${fraction / 100}` : "";
+      throw new InvalidOptionError("progress", `${String(fraction)} is not a fraction from 0 to 1${advice}`);
     }
     if (this.hasEnded) return;
     const data = typeof note === "object" && note !== null ? encodeProgress(note) : null;

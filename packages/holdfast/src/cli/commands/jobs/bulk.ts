@@ -7,6 +7,7 @@ import type { Output } from "../../ui/output.js";
 import { CONNECTION_FLAGS, withAdmin } from "../../store/admin-connection.js";
 import { countOf, jobs as jobsText } from "../../ui/format.js";
 import { conditionsOf, FILTER, type GivenFilter } from "./filter.js";
+import { hintIfNothingMatched, ID_NAMES } from "./filter-hints.js";
 
 export const IDS: {
   readonly kind: "text";
@@ -38,11 +39,12 @@ export function targetOf(ids: readonly string[], flags: GivenFilter): Target {
 export interface Change {
   one: (client: AdminClient, id: string) => Promise<{ status: string }>;
   many: (client: AdminClient, target: Target) => Promise<OperationResult>;
-  /** What happened to one job, and to several if that may differ. */
+  /** What happened to the jobs. */
   done: string;
-  manyDone?: string;
   /** Why some of the jobs may not have been changed. */
   skipped: string;
+  /** The flags of the command, for hints. */
+  flags?: GivenFilter;
 }
 
 /** Changes the jobs and prints the result. */
@@ -50,12 +52,15 @@ export async function changeJobs(
   context: Context,
   client: AdminClient,
   target: Target,
-  { one, many, done, manyDone = done, skipped }: Change,
+  { one, many, done, skipped, flags }: Change,
 ): Promise<void> {
   const [id] = "ids" in target ? target.ids : [];
   if (id === undefined || ("ids" in target && target.ids.length > 1)) {
     const isSearch = "filter" in target && target.filter.input !== undefined;
-    return follow(context, client, await many(client, target), { done: manyDone, skipped: isSearch ? null : skipped });
+    const summary = { done, skipped: isSearch ? null : skipped };
+    const { examined, changed } = await follow(context, client, await many(client, target), summary);
+    if (flags !== undefined) hintIfNothingMatched(context, flags, isSearch ? changed : examined);
+    return;
   }
   const { status } = await one(client, id);
   const what = status === "requested" ? "cancellation requested" : done;
@@ -81,8 +86,9 @@ export function bulkCommand(
         const what = "filter" in target ? "all matching jobs" : jobsText(target.ids.length);
         await context.confirm(`${confirmation} ${what}?`, (flags as { yes?: boolean }).yes === true);
       }
-      await withAdmin(context, flags as { url: string | undefined; token: string | undefined }, (client) =>
-        changeJobs(context, client, target, change),
+      const { url, token } = flags as { url: string | undefined; token: string | undefined };
+      await withAdmin(context, { url, token, names: ID_NAMES }, (client) =>
+        changeJobs(context, client, target, { ...change, flags: flags as unknown as GivenFilter }),
       );
     },
   });
@@ -102,7 +108,7 @@ export async function follow(
   client: AdminClient,
   started: OperationResult,
   summary: Summary,
-): Promise<void> {
+): Promise<OperationResult> {
   const { output, signal } = context;
   const { id } = started;
   const progress = output.progress(summary.done, started.total);
@@ -118,19 +124,33 @@ export async function follow(
   if (operation.state === "failed")
     throw new CommandError(`stopped after ${jobsText(operation.changed)}: ${operation.error}`);
   printSummary(output, operation, summary);
+  return operation;
 }
 
 function printSummary(output: Output, operation: OperationResult, { done, skipped }: Summary): void {
   const { changed, examined, state } = operation;
+  // Missing in the result of an older server.
+  const { requested = 0, unchanged = [] } = operation as Partial<OperationResult>;
+  const named = unchanged.length === 0 ? "" : `: ${unchanged.join(", ")}${isAll(operation) ? "" : ", …"}`;
   const [count, why] =
     skipped === null
-      ? [jobsText(changed), `; ${countOf(examined)} examined`]
+      ? [jobsText(changed - requested), `; ${countOf(examined)} examined`]
       : changed < examined
-        ? [`${countOf(changed)} of ${jobsText(examined)}`, `; ${skipped}`]
-        : [jobsText(changed), ""];
-  output.result(operation, (writer) =>
-    writer.line(`${count} ${done}${state === "stopped" ? ", then stopped" : ""}${why}`),
-  );
+        ? [`${countOf(changed - requested)} of ${jobsText(examined)}`, `; ${skipped}${named}`]
+        : [jobsText(changed - requested), ""];
+  const parts = [
+    ...(requested === examined && requested > 0 ? [] : [`${count} ${done}`]),
+    ...(requested === 0
+      ? []
+      : [`cancellation requested for ${countOf(requested)} running ${requested === 1 ? "job" : "jobs"}`]),
+    ...(state === "stopped" ? ["then stopped"] : []),
+  ];
+  output.result(operation, (writer) => writer.line(`${parts.join(", ")}${why}`));
+}
+
+/** Whether all ids that were not changed are named. */
+function isAll({ changed, examined, unchanged }: OperationResult): boolean {
+  return unchanged.length >= examined - changed;
 }
 
 /** A request in flight at Ctrl-C has no response. */

@@ -2,11 +2,12 @@ import type { FinishedState } from "../../../job/state.js";
 import { command, YES, type Command, type Context, type Flag } from "../../parse/command.js";
 import { UsageError } from "../../errors.js";
 import { readTime } from "../../parse/instant.js";
-import { knownJobs, MODULE_FLAG } from "../../module/known-jobs.js";
+import { knownJobs, MODULE_FLAG, warnAboutUnchecked } from "../../module/known-jobs.js";
 import { readPayload } from "../../parse/payload.js";
 import { CONNECTION_FLAGS, withAdmin } from "../../store/admin-connection.js";
 import { clockOf } from "../../ui/format.js";
 import { bulkCommand, follow } from "./bulk.js";
+import { hintIfNothingMatched, ID_NAMES } from "./filter-hints.js";
 import { ID } from "./show.js";
 
 const RETRY_SKIPPED = "only failed, dead and cancelled jobs can be retried";
@@ -24,7 +25,6 @@ export const cancel: Command = bulkCommand("cancel", "Cancel waiting jobs, and a
   one: (client, id) => client.jobs.cancel({ id }),
   many: (client, target) => client.jobs.cancelMany(target),
   done: "cancelled",
-  manyDone: "cancelled or asked to stop",
   skipped: "the others had finished",
   examples: [{ line: "jobs cancel --queue mail --state pending", description: "All pending jobs of a queue." }],
 });
@@ -54,10 +54,11 @@ export const retryDead: Command = command({
     withAdmin(context, flags, async (client) => {
       const { type, queue } = flags;
       const filter = { state: ["dead"] as const, ...(type.length > 0 && { type }), ...(queue.length > 0 && { queue }) };
-      await follow(context, client, await client.jobs.retryMany({ filter }), {
+      const { examined } = await follow(context, client, await client.jobs.retryMany({ filter }), {
         done: "retried",
         skipped: RETRY_SKIPPED,
       });
+      hintIfNothingMatched(context, flags, examined);
     }),
 });
 
@@ -135,8 +136,10 @@ export const rerun: Command = command({
   flags: { ...MODULE_FLAG, ...CONNECTION_FLAGS },
   async run(context, { flags, args }) {
     const input = await readPayload(context, args.input);
-    const jobs = (await knownJobs(context, flags.url)) ?? [];
-    await withAdmin(context, { ...flags, jobs }, async (client) => {
+    const jobs = await knownJobs(context, flags.url);
+    await withAdmin(context, { ...flags, jobs: jobs ?? [], names: ID_NAMES }, async (client) => {
+      if (input !== undefined && jobs !== null)
+        warnAboutUnchecked(context, [(await client.jobs.get({ id: args.id })).type], jobs);
       const enqueued = await client.jobs.rerun({ id: args.id, ...(input !== undefined && { input }) });
       context.output.result(enqueued, (writer) => writer.line(enqueued.id));
     });

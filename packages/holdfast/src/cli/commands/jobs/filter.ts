@@ -78,7 +78,7 @@ export const FILTER: FilterFlags = {
   "input-path": {
     kind: "text",
     placeholder: "path",
-    description: "Where --equals or --input-text looks in the input, e.g. order.id. Default: the whole input.",
+    description: `Where --equals or --input-text looks in the input, e.g. order.id or '["a.b",0]'. Default: the whole input.`,
   },
   equals: {
     kind: "text",
@@ -160,11 +160,17 @@ function keyScopeOf({ key, "key-scope": scope, "key-zone": zone }: GivenFilter):
 
 function inputOf({ "input-path": path, equals, "input-text": text }: GivenFilter): JobConditions["input"] {
   if (equals !== undefined && text !== undefined) throw new UsageError("--equals and --input-text cannot be combined");
-  const at = path === undefined ? {} : { path };
+  const at = path === undefined ? {} : { path: pathOf(path) };
   if (equals !== undefined) return { ...at, equals: valueOf(equals) };
   if (text !== undefined) return { ...at, text };
   if (path !== undefined) throw new UsageError("--input-path requires --equals or --input-text");
   return undefined;
+}
+
+/** An array of names and positions as JSON, for names with dots; anything else is a path with dots. */
+function pathOf(text: string): string | (string | number)[] {
+  const value = text.startsWith("[") ? valueOf(text) : text;
+  return Array.isArray(value) ? (value as (string | number)[]) : text;
 }
 
 /** A JSON value; anything else is a string, which needs no quotes. */

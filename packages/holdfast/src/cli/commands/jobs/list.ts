@@ -6,6 +6,7 @@ import { attemptOf, countOf, errorOf, jobs as jobsText, stateOf, timeOf } from "
 import type { TextWriter } from "../../ui/output.js";
 import { paint, type Part } from "../../ui/style.js";
 import { conditionsOf, FILTER, ID_FLAG } from "./filter.js";
+import { FILTER_NAMES, hintIfNothingMatched } from "./filter-hints.js";
 
 // Each call of a search by input examines a limited number of jobs. The command goes on for this long.
 const SEARCH_MS = 3_000;
@@ -30,7 +31,7 @@ export const list: Command = command({
   run(context, { flags }) {
     const conditions = conditionsOf(flags);
     const isSearch = conditions.input !== undefined;
-    return withAdmin(context, flags, async (client) => {
+    return withAdmin(context, { ...flags, names: FILTER_NAMES }, async (client) => {
       const { limit, offset, cursor, order } = flags;
       const page = await listPages(client, {
         ...conditions,
@@ -44,7 +45,7 @@ export const list: Command = command({
         else if (isSearch && page.cursor !== null) writer.line("No matching jobs so far.");
         else writer.line("No matching jobs.");
       });
-      if (page.cursor === null) return;
+      if (page.cursor === null) return hintIfNothingMatched(context, flags, page.jobs.length);
       const more = isSearch ? `${jobsText(page.examined)} examined. To continue` : "More jobs";
       context.output.note(paint(`${more}: --cursor ${page.cursor}`, "gray"));
     });
@@ -101,9 +102,10 @@ export const count: Command = command({
   run(context, { flags }) {
     const conditions = conditionsOf(flags);
     const atMost = flags["at-most"];
-    return withAdmin(context, flags, async (client) => {
+    return withAdmin(context, { ...flags, names: FILTER_NAMES }, async (client) => {
       const found = await client.jobs.count({ ...conditions, ...(atMost !== undefined && { atMost }) });
       context.output.result(found, (writer) => writer.line(`${found.exact ? "" : "at least "}${countOf(found.count)}`));
+      hintIfNothingMatched(context, flags, found.count);
     });
   },
 });

@@ -18,7 +18,7 @@ export const show: Command = command({
   arguments: { id: ID },
   flags: CONNECTION_FLAGS,
   run: (context, { flags, args }) =>
-    withAdmin(context, flags, async (client) => {
+    withAdmin(context, { ...flags, names: { id: "<id>" } }, async (client) => {
       const { id } = args;
       const job = await client.jobs.get({ id });
       const children = await childrenOf(client, id, connectionFlags(context.config, flags.url));
@@ -69,7 +69,8 @@ function showJob(writer: TextWriter, job: JobDetail, children: string | null): v
   for (const { attempt, fence, end, endedAt, startedAt, worker, error } of job.attempts) {
     const tookMs = startedAt === null ? null : Date.parse(endedAt) - Date.parse(startedAt);
     const where = [tookMs === null ? null : `after ${lengthOf(tookMs)}`, worker === null ? null : `worker ${worker}`];
-    const lines = error === null ? [where.filter((text) => text !== null).join(", ")] : errorLines(error);
+    const place = where.filter((text) => text !== null).join(", ");
+    const lines = [...(place === "" ? [] : [place]), ...(error === null ? [] : errorLines(error))];
     part(
       `Attempt ${attempt} ${ENDS[end]} ${clockOf(endedAt)}${fence === null ? "" : `, fence ${fence}`}`,
       lines.join("\n"),

@@ -1,13 +1,15 @@
 import { LIMITS } from "../../../defaults.js";
 import type { JobChanges } from "../../../admin/contract/api-types.js";
-import { command, type Command } from "../../parse/command.js";
+import type { AdminClient } from "../../../admin/contract/client.js";
+import { command, YES, type Command } from "../../parse/command.js";
 import { UsageError } from "../../errors.js";
 import { readTime } from "../../parse/instant.js";
-import { knownJobs, MODULE_FLAG } from "../../module/known-jobs.js";
+import { knownJobs, MODULE_FLAG, warnAboutUnchecked } from "../../module/known-jobs.js";
 import { readPayload } from "../../parse/payload.js";
 import { CONNECTION_FLAGS, withAdmin } from "../../store/admin-connection.js";
-import { bulkCommand, changeJobs, IDS, targetOf } from "./bulk.js";
-import { FILTER } from "./filter.js";
+import { bulkCommand, changeJobs, IDS, targetOf, type Target } from "./bulk.js";
+import { FILTER, type GivenFilter } from "./filter.js";
+import { ID_NAMES } from "./filter-hints.js";
 
 const SKIPPED = "only pending and failed jobs can be changed";
 const UNSET: Readonly<Record<"expires" | "tags", JobChanges>> = { expires: { expiresAt: null }, tags: { tags: [] } };
@@ -48,6 +50,7 @@ export const update: Command = command({
     },
     unset: { kind: "choice", choices: ["expires", "tags"], repeated: true, description: "Remove this setting." },
     ...FILTER,
+    yes: YES,
     ...MODULE_FLAG,
     ...CONNECTION_FLAGS,
   },
@@ -56,20 +59,58 @@ export const update: Command = command({
     { line: "jobs update --queue slow --state pending --set-queue fast", description: "Move all pending jobs." },
   ],
   async run(context, { flags, args }) {
-    const target = targetOf(args.id, flags);
     const input = await readPayload(context, flags["set-input"]);
     const changes = changesOf({ ...flags, input });
-    const jobs = (await knownJobs(context, flags.url)) ?? [];
-    await withAdmin(context, { ...flags, jobs }, (client) =>
-      changeJobs(context, client, target, {
+    const hasChanges = Object.keys(changes).length > 0;
+    refuseSelecting(flags, args.id.length > 0 || !hasChanges);
+    const target = targetOf(args.id, flags);
+    if (!hasChanges) throw new UsageError("no changes given", "give a flag such as --set-priority");
+    if (input !== undefined && "filter" in target)
+      await context.confirm("Replace the input of all matching jobs?", flags.yes);
+    const jobs = await knownJobs(context, flags.url);
+    await withAdmin(context, { ...flags, jobs: jobs ?? [], names: UPDATE_NAMES }, async (client) => {
+      if (input !== undefined && jobs !== null) warnAboutUnchecked(context, await typesOf(client, target), jobs);
+      await changeJobs(context, client, target, {
         one: (to, id) => to.jobs.update({ id, ...changes }),
         many: (to, selected) => to.jobs.updateMany({ ...selected, ...changes }),
         done: "updated",
         skipped: SKIPPED,
-      }),
-    );
+        flags,
+      });
+    });
   },
 });
+
+/** Names of changes come first: a filter is refused with the same names in a command line before it is sent. */
+const UPDATE_NAMES: Readonly<Record<string, string>> = {
+  ...ID_NAMES,
+  delay: "--set-delay",
+  runAt: "--set-at",
+  priority: "--set-priority",
+  queue: "--set-queue",
+  input: "--set-input",
+  tags: "--set-tag",
+  maxAttempts: "--set-attempts",
+  expiresAt: "--set-expires",
+};
+
+/** `--priority 5` selects jobs. With ids, or without any change, `--set-priority 5` was meant. */
+function refuseSelecting(flags: GivenFilter, isMistake: boolean): void {
+  if (!isMistake) return;
+  for (const name of ["priority", "queue", "tag"] as const) {
+    const value = [flags[name]].flat()[0];
+    if (value !== undefined) throw new UsageError(`--${name} selects jobs; to change it, use --set-${name} ${value}`);
+  }
+}
+
+const MAX_LISTED = 200;
+
+/** The types of the jobs, as far as one page shows them. */
+async function typesOf(client: AdminClient, target: Target): Promise<readonly string[]> {
+  const conditions = "ids" in target ? { id: target.ids.slice(0, MAX_LISTED) } : target.filter;
+  const { jobs } = await client.jobs.list({ ...conditions, limit: MAX_LISTED });
+  return [...new Set(jobs.map(({ type }) => type))];
+}
 
 interface GivenChanges {
   readonly "set-delay": string | undefined;
@@ -99,10 +140,11 @@ function changesOf(given: GivenChanges): JobChanges {
   };
   const removed = Object.assign({}, ...given.unset.map((name) => UNSET[name])) as JobChanges;
   const both = Object.keys(removed).find((field) => field in set);
-  if (both !== undefined) throw new UsageError(`${both} is both set and unset`, "give one of them");
-  const changes = { ...set, ...removed };
-  if (Object.keys(changes).length === 0) throw new UsageError("no changes given", "give a flag such as --set-priority");
-  return changes;
+  if (both !== undefined) {
+    const unset = both === "tags" ? "tags" : "expires";
+    throw new UsageError(`${UPDATE_NAMES[both]} and --unset ${unset} cannot be combined`, "give one of them");
+  }
+  return { ...set, ...removed };
 }
 
 export const promote: Command = bulkCommand("promote", "Make pending and failed jobs due now.", {
