@@ -1,3 +1,4 @@
+import type { NewJob } from "../job/stored-job.js";
 /** A schedule as the engine writes it. The engine interprets the fields; a store only stores them. */
 export interface ScheduleRecord {
   name: string;
@@ -81,3 +82,32 @@ export interface StoredSlot {
   /** When it was processed. */
   at: number;
 }
+
+/** Slots of one schedule to turn into jobs, and the schedule's new values. */
+export interface Firing {
+  name: string;
+  /** The version that was read. */
+  version: string;
+  newVersion: string;
+  nextRunAt: number | null;
+  lastSlot: number | null;
+  slots: readonly FiredSlot[];
+}
+
+/** A slot, or a range of slots, to store. */
+export interface FiredSlot extends Omit<StoredSlot, "job" | "at"> {
+  /** The job to insert; null if the slot is skipped. */
+  job: NewJob | null;
+}
+
+/**
+ * The result for one schedule.
+ *
+ * - `fired`: one entry per slot, in order. If a job's unique key is held, the slot is stored without a job and with the reason
+ *   `overlap`, and `heldBy` is the holder. If a job cannot be stored, the slot is stored without a job and the reason has the error.
+ * - `changed`: the stored version is another one, or the schedule is gone. Nothing was written.
+ * - `busy`: another open transaction has locked the schedule or something its jobs need. Nothing was written; try again.
+ */
+export type FireResult =
+  | { status: "fired"; slots: { job: string | null; heldBy: string | null }[] }
+  | { status: "changed" | "busy" };

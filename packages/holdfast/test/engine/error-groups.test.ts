@@ -113,7 +113,7 @@ describe("error groups", () => {
       type: "noisy",
       retry: { maxAttempts: 1 },
       run: () => {
-        const word = [...String(n++)].map((digit) => "abcdefghij"[Number(digit)]).join("");
+        const word = String(n++).replaceAll(/\d/g, (digit) => "abcdefghij".charAt(Number(digit)));
         throw new Error(`unknown word ${word}`);
       },
     });

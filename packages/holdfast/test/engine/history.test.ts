@@ -147,7 +147,6 @@ describe("history", () => {
 
   it("rejects ranges and options that are invalid", async () => {
     const { hf, clock } = await scene();
-    const codeOf = async (options: object): Promise<unknown> => (await errorOf(hf.history(options))) as unknown;
     for (const options of [
       { from: clock.now() - 5 * 365 * 86_400_000 },
       { from: clock.now() + 1_000 },
@@ -158,7 +157,7 @@ describe("history", () => {
       { from: "yesterday" },
       { form: 1 },
     ]) {
-      expect(await codeOf(options)).toMatchObject({ code: "INVALID_OPTION" });
+      expect(await errorOf(hf.history(options as object))).toMatchObject({ code: "INVALID_OPTION" });
     }
   });
 });

@@ -8,7 +8,7 @@ import type { Calls, JobChanges, JobConditions, ManyJobs, OperationResult } from
 import { shownFilter } from "./audit-entry.js";
 import { filterOf, invalidField, visibleInput, withRestoredInput, type CallContext } from "./call-context.js";
 import type { Lane } from "./lane-limit.js";
-import type { NewOperation, RunOptions } from "./operations.js";
+import type { RunOptions } from "./operations.js";
 
 // The signal is checked after each chunk.
 const CHUNK = 100;

@@ -1,6 +1,6 @@
 import type { EnqueueManyOptions, EnqueueManyResult, EnqueueOptions, EnqueueResult } from "../../job/enqueue-types.js";
 import { ALL_QUEUES, DEFAULTS, LIMITS } from "../../defaults.js";
-import { ClosedError, InvalidOptionError } from "../../errors.js";
+import { ClosedError } from "../../errors.js";
 import { readId } from "../../job/uuid.js";
 import type { JobId, JobInput, JobOutput } from "../../job/job-id.js";
 import type { InputAnd, Job, JobType } from "../../job/job.js";
