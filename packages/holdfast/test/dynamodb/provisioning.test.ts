@@ -24,7 +24,8 @@ import {
 } from "./provisioning-scene.js";
 import { readTerraform } from "./terraform.js";
 
-const server = dynamoServer();
+// DynamoDB Local deletes and creates an index in half a second, but takes many times that while it has tables of other tests.
+const server = dynamoServer({ alone: true });
 
 const PARENT = "018f4d2e-7b3a-7c11-8a55-00000000000a";
 

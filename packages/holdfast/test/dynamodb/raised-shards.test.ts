@@ -43,7 +43,7 @@ describe("a process with more shards", () => {
   it("creates schedules that earlier workers fire", async () => {
     const { again } = await openScene(server, { shards: 1 });
     const tick = job({ type: "tick", run: () => {} });
-    const old = await openClient({ store: again({ shards: 1 }), jobs: [tick] });
+    const old = await openClient({ store: again({ shards: 1 }), jobs: [tick], scheduler: { tick: "1s" } });
     const fired = new Set<string>();
     old.on("fired", ({ schedule }) => void fired.add(schedule));
     old.work({ poll: "100ms" });
