@@ -37,7 +37,7 @@ export type { ApiToken, NewToken, TokenIdentity, TokenOptions, Tokens } from "./
 export type { CountOptions, JobCount } from "./engine/client/count-jobs.js";
 export type { KeyTarget } from "./engine/client/get-job.js";
 export type { UpdateOptions } from "./engine/client/job-updates.js";
-export type { AsJson, JobId, JobInput, JobOutput } from "./job/job-id.js";
+export type { AsJson, JobId, JobOutput } from "./job/job-id.js";
 export type { ErrorEvent, EventName, Events, JobEvent, LeaseEvent, Listener } from "./engine/events/events.js";
 export type { Filter, InputCondition, ListOptions } from "./engine/client/filter.js";
 export type { Lease } from "./engine/worker/claimed-lease.js";
