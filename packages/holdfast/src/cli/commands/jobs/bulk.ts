@@ -88,7 +88,7 @@ export function bulkCommand(
       }
       const { url, token } = flags as { url: string | undefined; token: string | undefined };
       await withAdmin(context, { url, token, names: ID_NAMES }, (client) =>
-        changeJobs(context, client, target, { ...change, flags: flags as unknown as GivenFilter }),
+        changeJobs(context, client, target, { ...change, flags }),
       );
     },
   });
