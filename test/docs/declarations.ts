@@ -27,15 +27,16 @@ const declarations = readdirSync(DIST, { recursive: true, encoding: "utf8" })
   )
   .map((file) => readFileSync(join(DIST, file), "utf8"));
 
-/** The public members that an interface or class declares itself. */
+/** The public members that an interface, class or union of objects declares itself. */
 export function membersOf(name: string): string[] {
-  const pattern = new RegExp(`^export (?:declare )?(?:interface|class) ${name}\\b[^{]*\\{$`, "m");
+  const pattern = new RegExp(`^export (?:declare )?(?:interface|class|type) ${name}\\b[^{]*\\{$`, "m");
   const [text, ...others] = declarations.filter((declaration) => pattern.test(declaration));
   if (text === undefined || others.length > 0)
     throw new Error(`${others.length + 1} files declare ${name}; expected 1`);
   const start = pattern.exec(text);
   if (start === null) throw new Error(`no file declares ${name}`);
-  const body = text.slice(start.index + start[0].length, text.indexOf("\n}", start.index));
+  const end = / type /.test(start[0]) ? /^\}.*;$/m : /^\}/m;
+  const [body = ""] = text.slice(start.index + start[0].length).split(end);
   const withoutComments = body.replace(/\/\*\*[\s\S]*?\*\//g, (comment) => (comment.includes("@internal") ? "@" : ""));
   const members = [...withoutComments.matchAll(/^ {4}(?:(?:readonly|get|async) )*(?<name>\w+)[?(<:]/gm)];
   return [...new Set(members.map(({ groups }) => groups?.["name"] ?? ""))].filter((member) => member !== "constructor");

@@ -38,7 +38,7 @@ export type { CountOptions, JobCount } from "./engine/client/count-jobs.js";
 export type { ErrorGroup, ErrorGroupOptions } from "./engine/client/error-groups.js";
 export type { KeyTarget } from "./engine/client/get-job.js";
 export type { UpdateOptions } from "./engine/client/job-updates.js";
-export type { AsJson, JobId, JobInput, JobOutput } from "./job/job-id.js";
+export type { AsJson, JobId, JobOutput } from "./job/job-id.js";
 export type { Explanation } from "./engine/explain/explain-job.js";
 export type { Reason, ReasonKind } from "./engine/explain/reasons.js";
 export type { Followed, FollowOptions, Transition } from "./engine/events/follow.js";

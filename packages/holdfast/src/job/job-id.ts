@@ -16,16 +16,6 @@ export type JobOutput<Of> =
       ? Output
       : unknown;
 
-/** The input of a job as `hf.list` returns it, from its type: `JobInput<typeof welcome>`. */
-export type JobInput<Of> = Of extends JobType<infer Input> ? StoredInput<Input> : unknown;
-
-/** A job without input has the input `{}`. */
-type StoredInput<Input> = unknown extends Input
-  ? Input
-  : undefined extends Input
-    ? Record<string, never>
-    : AsJson<Input>;
-
 /** A handler that returns nothing has the output `{}`. */
 type StoredOutput<Output> = unknown extends Output
   ? Output

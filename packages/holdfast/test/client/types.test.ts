@@ -312,24 +312,6 @@ describe("types from definition to result", () => {
     });
   });
 
-  it("a list of one job type has typed jobs", () => {
-    neverRun(async () => {
-      const { hf } = await open();
-      type Listed = Job<{ to: string; copies?: number | undefined }, { messageId: number }>;
-      expectTypeOf((await hf.list({ type: welcome })).jobs).toEqualTypeOf<Listed[]>();
-      expectTypeOf((await hf.forUser("ada").list({ type: welcome, state: "dead" })).jobs).toEqualTypeOf<Listed[]>();
-      expectTypeOf((await hf.list({ type: cleanup })).jobs[0]?.input).toEqualTypeOf<
-        Record<string, never> | undefined
-      >();
-      for (const { jobs } of [
-        await hf.list({ type: "welcome" }),
-        await hf.list({ type: [welcome, remind] }),
-        await hf.list({ type: welcome, payloads: false }),
-      ])
-        expectTypeOf(jobs).toEqualTypeOf<Job[]>();
-    });
-  });
-
   it("an update with the job type has a typed input", () => {
     neverRun(async () => {
       const { hf } = await open();

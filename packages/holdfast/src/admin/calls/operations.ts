@@ -10,7 +10,7 @@ const MAX_RUNNING = 4;
 // Ids of unchanged jobs in a result.
 const MAX_UNCHANGED = 5;
 
-/** What an operation gets: when to stop, and whom to tell how far it is. */
+/** What an operation gets: a signal to stop, and functions that it reports its progress to. */
 export interface RunOptions extends Required<BulkOptions> {
   onRequested: (count: number) => void;
   onUnchanged: (ids: readonly string[]) => void;

@@ -13,8 +13,9 @@ import {
   show,
 } from "../../options.js";
 import { readId } from "../../job/uuid.js";
-import { readKey, type KeyAndScope } from "../enqueue/unique.js";
 import { FINGERPRINT_PATTERN } from "../../job/fingerprint.js";
+import type { UniqueOptions } from "../../job/enqueue-types.js";
+import { readKey } from "../enqueue/unique.js";
 import { inputMatcher, type InputMatcher } from "./input-condition.js";
 import { isState, STATE_NAMES, type State } from "../../job/state.js";
 import type { JobFilter, PageRequest } from "../../store.js";
@@ -36,7 +37,7 @@ export interface Filter {
   /** Jobs whose current error is in this group of `hf.errorGroups()`. */
   fingerprint?: string;
   /** The job that holds this unique key now. With `user`, the key is that user's. For a calendar key, pass its scope too. */
-  key?: string | KeyAndScope;
+  key?: string | { key: string; scope: NonNullable<UniqueOptions["scope"]> };
   /**
    * Jobs whose input matches: a string anywhere in it, or the value at a path (`{ path: "order.id", equals: "o-17" }`). No index
    * is used: each call examines a limited number of jobs, and `cursor` continues.
@@ -46,7 +47,7 @@ export interface Filter {
   createdBefore?: Date | number | string;
 }
 
-/** A condition on the input of jobs: the value at a path, or a text there. */
+/** A condition on the input of jobs: exactly one of `equals` and `text`. */
 export type InputCondition = {
   /**
    * Names and array positions, joined by dots: `items.0.sku`. As an array if a name contains dots: `["a.b", 0]`. Without it, the
@@ -75,12 +76,6 @@ export interface ListOptions extends Filter {
   payloads?: boolean;
   /** By time of enqueue. Default `newest` (first). A cursor belongs to one order. */
   order?: "newest" | "oldest";
-}
-
-/** Options of a list of one job type, with payloads: its jobs have the types of input and output. */
-export interface ListOfType<Type extends JobType> extends Omit<ListOptions, "type" | "payloads"> {
-  type: Type;
-  payloads?: true;
 }
 
 const FILTER_KEYS: ReadonlySet<string> = optionKeys<Filter>({

@@ -1,11 +1,12 @@
 import { LIMITS } from "../../defaults.js";
 import { InvalidOptionError } from "../../errors.js";
+import type { UniqueOptions } from "../../job/enqueue-types.js";
 import type { Job } from "../../job/job.js";
 import { readId } from "../../job/uuid.js";
 import { optionKeys, readName, refuseUndefined, refuseUnknown, show } from "../../options.js";
 import type { Scope } from "../../store.js";
 import type { EngineContext } from "../context.js";
-import { keyInScope, type KeyScope } from "../enqueue/unique.js";
+import { keyInScope } from "../enqueue/unique.js";
 import { readJob } from "./job-view.js";
 
 /** A job by the unique key that it holds now. For a calendar key, pass its scope too. */
@@ -13,7 +14,7 @@ export interface KeyTarget {
   key: string;
   /** The user whose key it is, if the job has one. */
   user?: string;
-  scope?: KeyScope;
+  scope?: NonNullable<UniqueOptions["scope"]>;
 }
 
 const KEY_KEYS: ReadonlySet<string> = optionKeys<KeyTarget>({ key: true, user: true, scope: true });

@@ -2,7 +2,7 @@ import type { EnqueueManyOptions, EnqueueManyResult, EnqueueOptions, EnqueueResu
 import { ALL_QUEUES, DEFAULTS, LIMITS } from "../../defaults.js";
 import { ClosedError } from "../../errors.js";
 import { readId } from "../../job/uuid.js";
-import type { JobId, JobInput, JobOutput } from "../../job/job-id.js";
+import type { JobId, JobOutput } from "../../job/job-id.js";
 import type { InputAnd, Job, JobType } from "../../job/job.js";
 import { readName } from "../../options.js";
 import type { CancelResult, FreeKeyResult, RemoveResult, RetryResult, Scope } from "../../store.js";
@@ -29,7 +29,7 @@ import { claimLeases, type ClaimOptions } from "./claim-leases.js";
 import { closeOnSignals } from "./close-on-signals.js";
 import { countJobs, type CountOptions, type JobCount } from "./count-jobs.js";
 import { listErrorGroups, type ErrorGroup, type ErrorGroupOptions } from "./error-groups.js";
-import { readListFilter, readListOptions, type Filter, type ListOfType, type ListOptions } from "./filter.js";
+import { readListFilter, readListOptions, type Filter, type ListOptions } from "./filter.js";
 import { getJob, keyOf, type KeyTarget } from "./get-job.js";
 import type { UpdateOptions } from "./job-updates.js";
 import { listJobs } from "./list-jobs.js";
@@ -42,8 +42,8 @@ import { newTokens, type Tokens } from "./tokens.js";
 import { newUserJobs, type UserJobs } from "./user-jobs.js";
 
 /** A page of a list. */
-export interface JobList<Input = unknown, Output = unknown> {
-  jobs: Job<Input, Output>[];
+export interface JobList {
+  jobs: Job[];
   /** Where the next page begins; null at the end. */
   cursor: string | null;
   /** How many jobs were read to find these. */
@@ -162,11 +162,8 @@ export class Holdfast {
 
   /**
    * Jobs that match, newest first by default, one page at a time. If few of very many jobs match, a page can be short or even empty
-   * although more follow: only `cursor: null` is the end. `examined` is how many jobs were read to find them. If `type` is one job
-   * type, input and output have its types.
+   * although more follow: only `cursor: null` is the end. `examined` is how many jobs were read to find them.
    */
-  list<Type extends JobType>(options: ListOfType<Type>): Promise<JobList<JobInput<Type>, JobOutput<Type>>>;
-  list(options?: ListOptions): Promise<JobList>;
   async list(options: ListOptions = {}): Promise<JobList> {
     const engine = this.#requireOpen();
     const { filter, page } = readListOptions(options, engine.clock.now());

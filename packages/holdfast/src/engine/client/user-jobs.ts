@@ -1,12 +1,12 @@
 import type { EnqueueOptions, EnqueueResult } from "../../job/enqueue-types.js";
 import { InvalidOptionError } from "../../errors.js";
-import type { JobId, JobInput, JobOutput } from "../../job/job-id.js";
+import type { JobId, JobOutput } from "../../job/job-id.js";
 import type { InputAnd, Job, JobType } from "../../job/job.js";
 import { show } from "../../options.js";
 import type { CancelResult, RetryResult } from "../../store.js";
 import type { Explanation } from "../explain/explain-job.js";
 import type { CountOptions, JobCount } from "./count-jobs.js";
-import type { Filter, ListOfType, ListOptions } from "./filter.js";
+import type { Filter, ListOptions } from "./filter.js";
 import type { KeyTarget } from "./get-job.js";
 import type { Holdfast, JobList } from "./holdfast.js";
 import { readResultCall, type ResultCall, type ResultOptions } from "./results.js";
@@ -62,10 +62,6 @@ export class UserJobs {
   async explain(id: string): Promise<Explanation> {
     return this.#calls.explain(id);
   }
-  list<Type extends JobType>(
-    options: Omit<ListOfType<Type>, "user">,
-  ): Promise<JobList<JobInput<Type>, JobOutput<Type>>>;
-  list(options?: Omit<ListOptions, "user">): Promise<JobList>;
   async list(options: Omit<ListOptions, "user"> = {}): Promise<JobList> {
     this.#refuseOther(options);
     return this.#hf.list({ ...options, user: this.user });

@@ -9,10 +9,10 @@ import type { UniqueKey } from "../../store.js";
 import { PERIOD_SEPARATOR, USER_SEPARATOR } from "../../job/unique-key.js";
 
 /** How long a key is held. */
-export type KeyScope = NonNullable<UniqueOptions["scope"]>;
+type KeyScope = NonNullable<UniqueOptions["scope"]>;
 
 /** A key of a call that finds it. Only a calendar scope is part of the key; the others change nothing. */
-export interface KeyAndScope {
+interface KeyAndScope {
   key: string;
   scope: KeyScope;
 }
