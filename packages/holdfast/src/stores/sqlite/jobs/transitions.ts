@@ -72,9 +72,12 @@ export class Transitions {
   }
 
   page(cursor: { epoch: number; number: number }, limit: number, now: number): TransitionPage | null {
+    // Before the check: reads have no transaction, so another process may delete these rows between the two statements.
+    const rows = this.#after.all(cursor.number, limit) as (TransitionRecord & { n: number })[];
     const { epoch, until, deleted } = this.#read();
     if (cursor.epoch !== epoch || until <= now || cursor.number < deleted) return null;
-    const rows = this.#after.all(cursor.number, limit) as (TransitionRecord & { n: number })[];
+    // The file is older than the cursor: a backup was restored.
+    if (rows.length === 0 && cursor.number > this.#newestNumber()) return null;
     const transitions = rows.map(({ n: _n, ...transition }) => transition);
     return { transitions, cursor: cursorOf(epoch, rows.at(-1)?.n ?? cursor.number) };
   }
@@ -84,9 +87,11 @@ export class Transitions {
     const oldest = this.#oldest.all(limit) as { n: number; at: number }[];
     const kept = oldest.findIndex(({ n, at }) => n > beyond && at >= before);
     const count = kept < 0 ? oldest.length : kept;
-    const last = oldest[count - 1]?.n ?? this.#read().deleted;
+    const { until, deleted } = this.#read();
+    const last = oldest[count - 1]?.n ?? deleted;
     if (count > 0) this.#delete.run(last);
-    this.#setDeleted.run(last, now);
+    // Without followers, and nothing to delete, nothing is written.
+    if (count > 0 || (until > 0 && until <= now)) this.#setDeleted.run(last, now);
     return count;
   }
 
