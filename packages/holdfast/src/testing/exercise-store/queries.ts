@@ -325,7 +325,8 @@ export function queryCases(test: DefineCase): void {
     await add(store, { queue: "a" });
     await add(store, { queue: "a", priority: 5, delayMs: 2 * SECOND });
     await clock.advance(SECOND);
-    await add(store, { queue: "b", priority: -5 });
+    await add(store, { queue: "b", priority: 5 });
+    await add(store, { queue: "b", priority: -5, delayMs: SECOND });
     await add(store, { queue: "future", delayMs: MINUTE });
     await jobIn(store, "running", { queue: "leased" });
     await jobIn(store, "completed", { queue: "finished" });
@@ -344,9 +345,12 @@ export function queryCases(test: DefineCase): void {
     await store.resume("a");
     await claimOne(store, { queues: ["b"] });
     await finish(store, await claimOne(store, { queues: ["a"] }), "failed", { delayMs: MINUTE });
-    assert.deepEqual(await due(), [["a", 10 * SECOND]]);
+    assert.deepEqual(await due(), [
+      ["a", 10 * SECOND],
+      ["b", 8 * SECOND],
+    ]);
     await finish(store, await claimOne(store, { queues: ["a"] }));
-    assert.deepEqual(await due(), []);
+    assert.deepEqual(await due(), [["b", 8 * SECOND]]);
   });
 
   test("countAhead counts due jobs of the queue in order", async ({ store, clock }) => {
