@@ -5,6 +5,8 @@ import { systemClock } from "#src/clock.js";
 import { LIMITS } from "#src/defaults.js";
 import type { State } from "#src/job/state.js";
 import type { Store } from "#src/store.js";
+import { prepareStore } from "#src/stores/sqlite/jobs/prepared-store.js";
+import { migrate } from "#src/stores/sqlite/migrations.js";
 import { Transitions } from "#src/stores/sqlite/jobs/transitions.js";
 import { add, addAll, claim, MINUTE, newJobs, outcomeOf, settleAll } from "#src/testing/exercise-store/builders.js";
 import { Follower } from "#src/testing/exercise-store/follower.js";
@@ -86,6 +88,20 @@ describe("transitions", () => {
       // A job that ends soon is not marked as started.
       expect(all.filter((to) => to !== "running")).toEqual(["pending", "claimed", "completed"]);
     }
+  });
+
+  it("of a transaction that failed are not recorded later", () => {
+    const db = connect(":memory:");
+    migrate(db, 0);
+    const { operations, counts } = prepareStore(db);
+    operations.recordTransitions(0, HOUR);
+    db.exec("BEGIN");
+    operations.insert(1, newJobs(3));
+    db.exec("ROLLBACK");
+    counts.discard();
+    operations.insert(2, newJobs(1));
+    counts.write(2);
+    expect(recorded(db)).toEqual({ rows: 1, ever: 1 });
   });
 
   it("a page is never missing rows that are deleted meanwhile", async () => {
