@@ -416,11 +416,15 @@ export class Claims {
       `#due_at = ${change.value(job.dueAt ?? 0)}`,
       `#lane = ${change.value(entry.lane)}`,
     );
-    const claimed = claimedFrom(entry, found);
     if (!count.lost) {
+      // A waiting job may have been updated since it was read, so the rest comes from the item that was written.
+      change.when(`#max_attempts = ${change.value(job.maxAttempts)}`);
       const written = await this.#table.update(jobKey(job.id), change, retryLimit(scan));
-      return written.done || isOwnWrite(written.found, requestToken) ? claimed : null;
+      if (written.done) return written.old === null ? null : claimedFrom(entry, written.old);
+      if (written.found === null || !isOwnWrite(written.found, requestToken)) return null;
+      return { ...claimedFrom(entry, found), before: written.found };
     }
+    const claimed = claimedFrom(entry, found);
     const history = lostAttempt(job, change, now);
     const writes = [{ update: jobKey(job.id), change }, { put: history }];
     const written = await this.#table.transact(writes, retryLimit(scan));
