@@ -68,7 +68,7 @@ class Reader {
 }
 
 /** A scene whose jobs are followed, without the wait of the first follower. Its config says so before any process reads it. */
-async function followed(options: DynamoOptions = {}): Promise<Scene> {
+async function followed(options: DynamoOptions = {}, state: Record<string, number> = {}): Promise<Scene> {
   const scene = await openScene(server, options);
   const client = server.client();
   const until = Date.now() + HOUR;
@@ -83,7 +83,7 @@ async function followed(options: DynamoOptions = {}): Promise<Scene> {
       }),
     );
   await set("config", { follow_until: until });
-  await set("following", { epoch: 1, until });
+  await set("following", { epoch: 1, until, ...state });
   client.destroy();
   return scene;
 }
@@ -197,6 +197,16 @@ describe("a process that cannot write", () => {
     ).toEqual(held.toSorted());
     const fromTheStart = new Reader(other, cursor, 2);
     await fromTheStart.until(4);
+  });
+
+  it("is skipped with all the numbers that it took", LIVE, async () => {
+    const { direct } = await followed({}, { number: 30 });
+    const store = direct();
+    const cursor = (await store.recordTransitions(MINUTE)).replace("1.30.30.", "1.0.0.");
+    const id = await add(store);
+    const reader = new Reader(store, cursor);
+    await reader.until(1);
+    expect(reader.seen).toMatchObject([{ id }]);
   });
 
   it("writes what is left when it closes", LIVE, async () => {

@@ -22,6 +22,8 @@ const FIRST_READ = 4;
 const MAX_READ = 100;
 const MAX_READS = 6;
 const MAX_PURGED = 100;
+// How many later batches are read to find out how old a missing one is.
+const MAX_LATER = 20;
 
 export interface ReaderParts {
   /** DynamoDB's time. */
@@ -81,7 +83,7 @@ export class TransitionReader {
       const isEnough = found >= Math.max(1, limit) || reads >= MAX_READS;
       if (isEnough && (batches.at(-1)?.number ?? 0) > from.seen) return { batches, isCut: true };
       const end = Math.min(newest, next + size - 1);
-      const some = await this.#readNumbers(next, end);
+      const some = await this.#readNumbers(next, end, newest);
       if (some.length < end - next + 1) {
         if (next + some.length <= from.seen) return null;
         batches.push(...some);
@@ -95,12 +97,15 @@ export class TransitionReader {
   }
 
   /** The batches with these numbers, up to the first that is missing and may still be written. */
-  async #readNumbers(first: number, last: number): Promise<Batch[]> {
+  async #readNumbers(first: number, last: number, newest: number): Promise<Batch[]> {
     const keys = Array.from({ length: last - first + 1 }, (_, at) => transitionsKey(first + at));
     const items = new Map((await this.#table.getAll(keys)).map((item) => [numberOf(item, "number"), item]));
+    // A process that ended may have taken all of these numbers.
+    const later = items.has(last) ? [] : await this.#table.getAll(numbersBetween(last, newest).map(transitionsKey));
+    const known = [...items.values(), ...later];
     const batches: Batch[] = [];
     for (let number = first; number <= last; number++) {
-      const item = items.get(number) ?? (await this.#skipMissing(number, items));
+      const item = items.get(number) ?? (await this.#skipMissing(number, known));
       if (item === null) break;
       batches.push(readBatch(item));
     }
@@ -108,10 +113,10 @@ export class TransitionReader {
   }
 
   /** If a later batch is old enough, puts an empty one in the place of a missing batch, or returns it if it is there now. */
-  async #skipMissing(number: number, items: ReadonlyMap<number | null, Item>): Promise<Item | null> {
+  async #skipMissing(number: number, known: readonly Item[]): Promise<Item | null> {
     const { time, isLive } = this.#parts;
     const now = time();
-    const isOld = [...items.values()].some(
+    const isOld = known.some(
       (item) => (numberOf(item, "number") ?? 0) > number && (numberOf(item, "sent_at") ?? now) <= now - MISSING_MS,
     );
     if (isLive && !isOld) return null;
@@ -153,6 +158,12 @@ export class TransitionReader {
 function isExpired({ epoch, done, seen }: Position, following: Following, now: number): boolean {
   if (epoch !== following.epoch || following.until <= now) return true;
   return done < following.deleted || seen > following.number;
+}
+
+/** A few numbers after `low` up to `high`, spread evenly. */
+function numbersBetween(low: number, high: number): number[] {
+  const count = Math.min(MAX_LATER, high - low);
+  return Array.from({ length: count }, (_, at) => high - Math.floor((at * (high - low)) / count));
 }
 
 /** How long it takes until earlier transitions are written, judged by these batches. */
