@@ -9,7 +9,7 @@ import { publishReaped } from "./events/publish.js";
 import type { BulkOptions } from "./client/changes.js";
 import type { EngineContext } from "./context.js";
 import type { ErrorEvent } from "./events/events.js";
-import { RollUp, rollUpMs } from "./history/roll-up.js";
+import { ROLL_UP_MS, RollUp, sampleMs } from "./history/roll-up.js";
 
 /** How long finished jobs are stored: an age, a number of jobs, both, or `false` for forever. */
 export type Retention = Duration | { age?: Duration; count?: number } | false;
@@ -119,7 +119,8 @@ export class Maintenance {
       { name: "stale", everyMs: reapMs, run: async () => void (await this.reapExpiredLeases()) },
       { name: "retention", everyMs: retentionMs, run: () => this.#applyRetention() },
       { name: "maintain", everyMs: retentionMs, run: () => engine.store.maintain() },
-      { name: "history", everyMs: rollUpMs(engine.store), run: () => this.#rollUp.run() },
+      { name: "depths", everyMs: sampleMs(engine.store), run: () => this.#rollUp.sample() },
+      { name: "history", everyMs: ROLL_UP_MS, run: () => this.#rollUp.run() },
     ];
   }
 
@@ -164,6 +165,7 @@ export class Maintenance {
     const purged = await this.purge();
     await this.#purgeAudit();
     await this.#engine.store.maintain();
+    await this.#rollUp.sample();
     await this.#rollUp.run();
     return { stale, expired, purged };
   }

@@ -31,7 +31,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
     settler: new Settler(store, clock, events, retentionByState(retention)),
     traces: telemetry === null ? null : new Traces(telemetry, logger),
     reports: reporter === null ? null : new Reports(reporter, logger, redact),
-    history: new HistoryRecorder({ store, clock, random: settings.random, events }),
+    history: new HistoryRecorder({ store, clock, events }),
     errorGroups: new ErrorGroups({ store, clock, events }),
     transitions: new TransitionReader({ store, clock, events }),
     cursors: new Cursors(store),

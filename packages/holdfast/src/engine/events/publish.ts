@@ -199,6 +199,6 @@ function jobEvent({ id, type, queue }: JobEvent): JobEvent {
   return { id, type, queue };
 }
 
-function errorOf(outcome: Outcome): { message: string; code: string | null } {
-  return outcome.error ?? { message: "unknown", code: null };
+function errorOf({ error }: Outcome): ErrorEvent {
+  return error === null ? { message: "unknown", code: null } : { message: error.message, code: error.code };
 }

@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomInt } from "node:crypto";
 import type { Clock, Timer } from "../../clock.js";
 import { Counts, type Counted } from "../../history/counted.js";
 import type { HistoryRecord, Store } from "../../store.js";
@@ -18,7 +18,6 @@ interface Named {
 interface RecorderParts {
   store: Pick<Store, "putHistory">;
   clock: Clock;
-  random: () => number;
   events: Emitter;
 }
 
@@ -44,6 +43,8 @@ export class HistoryRecorder {
   #current: Minute | null = null;
   /** The jobs of a batch mostly have one queue and type: the last pair of the current minute saves a lookup. */
   #last: { at: number; counted: Counted } | null = null;
+  /** Not by the engine's random source: its sequence decides the delays of retries. */
+  readonly #spreadMs = randomInt(SPREAD_MS);
   #timer: Timer | null = null;
   #writing: Promise<void> = Promise.resolve();
   #isFailing = false;
@@ -118,9 +119,9 @@ export class HistoryRecorder {
 
   #schedule(): void {
     if (this.#isStopped) return;
-    const { clock, random } = this.#parts;
+    const { clock } = this.#parts;
     const now = clock.now();
-    const delayMs = startOf("minute", now) + MINUTE_MS - now + SPREAD_MS * random();
+    const delayMs = startOf("minute", now) + MINUTE_MS - now + this.#spreadMs;
     this.#timer ??= clock.after(
       delayMs,
       () => {

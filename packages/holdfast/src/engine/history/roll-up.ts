@@ -20,12 +20,15 @@ const HOUR_AFTER_MS = 5 * MINUTE_MS;
 // If no process ran maintenance for longer, the hours before that are not added up.
 const LONGEST_GAP_MS = 48 * HOUR_MS;
 const MERGED = "merged";
+const MAX_MERGED = 50;
 const DEPTHS = "depths";
-const METERED_EVERY_MS = 10 * MINUTE_MS;
+/** How often records are merged and deleted. */
+export const ROLL_UP_MS: number = 5 * MINUTE_MS;
+const METERED_SAMPLE_MS = 10 * MINUTE_MS;
 
-/** How often it runs. A store that charges per request is read less often. */
-export function rollUpMs({ capabilities }: Pick<Store, "capabilities">): number {
-  return capabilities.metered ? METERED_EVERY_MS : MINUTE_MS;
+/** How often waiting jobs are counted. A store that charges per request is read less often. */
+export function sampleMs({ capabilities }: Pick<Store, "capabilities">): number {
+  return capabilities.metered ? METERED_SAMPLE_MS : MINUTE_MS;
 }
 
 /**
@@ -43,17 +46,18 @@ export class RollUp {
 
   async run(): Promise<void> {
     const now = this.#engine.clock.now();
-    await this.#sampleDepths(now);
     await this.#mergeMinutes(now);
     await this.#addHours(now);
     await this.#purge(now);
   }
 
-  async #sampleDepths(now: number): Promise<void> {
-    const { store } = this.#engine;
+  /** Counts the jobs that wait. Nothing is written if there are none. */
+  async sample(): Promise<void> {
+    const { store, clock } = this.#engine;
+    const at = startOf("minute", clock.now());
     const counts = new Counts();
     counts.depths = depthsOf(await store.stats());
-    const at = startOf("minute", now);
+    if (counts.depths.length === 0) return;
     await store.putHistory([{ resolution: "minute", at, writer: DEPTHS, data: counts.toText() }]);
   }
 
@@ -65,7 +69,9 @@ export class RollUp {
     for (const record of await readRecords(store, { resolution: "minute", from, to })) {
       byMinute.set(record.at, [...(byMinute.get(record.at) ?? []), record]);
     }
-    for (const [at, records] of byMinute) {
+    for (const [at, all] of byMinute) {
+      // A store can replace a limited number at a time. The rest is merged by the next run.
+      const records = [...all.filter(isMerged), ...all.filter((record) => !isMerged(record))].slice(0, MAX_MERGED);
       if (records.length < 2) continue;
       // Another process may merge the same minute: the store lets one of them.
       const merged = { resolution: "minute", at, writer: MERGED, data: merge(records).toText() } as const;
@@ -111,6 +117,10 @@ export function merge(records: readonly HistoryRecord[]): Counts {
   const sum = new Counts();
   for (const { data } of records) sum.merge(Counts.parse(data));
   return sum;
+}
+
+function isMerged({ writer }: HistoryRecord): boolean {
+  return writer === MERGED;
 }
 
 function depthsOf({ counts, oldestDue }: StoreStats): Depth[] {

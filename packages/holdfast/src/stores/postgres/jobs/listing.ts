@@ -263,11 +263,15 @@ function firstOf({ s }: Sql, scan: Scan, conditions: string): string {
   const { table, each, direction } = scan;
   const limit = "LIMIT $1::bigint";
   if (table === "tags") {
+    const entries = `(SELECT j.seq FROM ${entriesOf(scan)} OFFSET 0) g`;
+    if (conditions === "true") {
+      const has = (of: string): string => `(SELECT 1 FROM ${s}.${of} j WHERE j.seq = g.seq LIMIT 1) IS NOT NULL`;
+      const exists = scan.mayDangle ? ` WHERE ${has("live")} OR ${has("archive")}` : "";
+      return `(SELECT g.seq::float8 FROM ${entries}${exists} ${limit})`;
+    }
     const job = (of: string): string =>
       `SELECT 1 FROM (SELECT j.* FROM ${s}.${of} j WHERE j.seq = g.seq OFFSET 0) j WHERE ${conditions}`;
-    const fits =
-      conditions === "true" && !scan.mayDangle ? "" : `, LATERAL (${job("live")} UNION ALL ${job("archive")}) n`;
-    return `(SELECT g.seq::float8 FROM (SELECT j.seq FROM ${entriesOf(scan)} OFFSET 0) g${fits} ${limit})`;
+    return `(SELECT g.seq::float8 FROM ${entries}, LATERAL (${job("live")} UNION ALL ${job("archive")}) n ${limit})`;
   }
   const first = `SELECT n.seq::float8 FROM ${each}LATERAL (SELECT j.seq FROM ${entriesOf(scan, conditions)} ${limit}) n`;
   return `(${first} ORDER BY n.seq ${direction} ${limit})`;
