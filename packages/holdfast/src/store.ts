@@ -110,7 +110,7 @@ export interface Store {
   retry(ids: readonly string[], scope?: ChangeScope): Promise<RetryResult[]>;
   /**
    * Changes waiting jobs (`pending` or `failed`); history and log stay. A job that is no longer waiting when the change is
-   * applied is not changed at all.
+   * applied, or that contradicts it then (`conflict`), is not changed at all.
    */
   update(updates: readonly JobUpdate[], scope?: ChangeScope): Promise<UpdateResult[]>;
   /** Deletes jobs that are not leased, with their unique keys, history and log. */
@@ -419,6 +419,8 @@ export interface JobUpdate {
   priority?: number;
   /** JSON. */
   input?: string;
+  /** The type that the input was checked for. */
+  inputType?: string;
   tags?: readonly string[];
   /** More than the job has used; the engine checks it. */
   maxAttempts?: number;
@@ -426,7 +428,18 @@ export interface JobUpdate {
   /** When the job is due; `runAt: null` means now. `delayMs` is added to it. */
   due?: { runAt: number | null; delayMs: number };
 }
-export type UpdateResult = { status: "updated" } | { status: "not-waiting"; state: State } | { status: "missing" };
+export type UpdateResult =
+  | { status: "updated" }
+  | { status: "not-waiting"; state: State }
+  | { status: "conflict"; reason: UpdateConflict }
+  | { status: "missing" };
+/**
+ * Why a change contradicts the job, checked in this order:
+ * - `type`: the job has another type than `inputType`.
+ * - `attempts`: `maxAttempts` is not more than the attempts that the job has used.
+ * - `expiry`: with a new `due` or `expiresAt`, the job would not be due before it expires.
+ */
+export type UpdateConflict = "type" | "attempts" | "expiry";
 
 export interface KeyHolder {
   job: string;

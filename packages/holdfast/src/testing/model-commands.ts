@@ -47,6 +47,7 @@ export interface UpdateDraft {
   queue: string | null;
   priority: number | null;
   inputBytes: number | null;
+  inputType: string | null;
   tags: string[] | null;
   maxAttempts: number | null;
   expiry: { inMs: number | null } | null;
@@ -213,6 +214,7 @@ export function commands(fc: typeof fastCheck, most: number): Arbitrary<Command[
       queue: orNull(2, fc.constantFrom(...QUEUES)),
       priority: orNull(2, fc.constantFrom(0, 5, -5)),
       inputBytes: orNull(2, fc.constantFrom(0, LIMITS.inlineInputBytes + 1)),
+      inputType: orNull(3, fc.constantFrom(...TYPES)),
       tags: orNull(2, fc.subarray(["red", "blue", "green"])),
       maxAttempts: orNull(2, fc.integer({ min: 1, max: 4 })),
       expiry: orNull(2, fc.record({ inMs: fc.constantFrom(null, 1, 60_000) })),

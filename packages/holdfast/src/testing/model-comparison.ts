@@ -1,6 +1,6 @@
 import type { LeasedJob } from "../engine/worker/outcome.js";
 import { isFinished } from "../job/state.js";
-import type { ClaimRequest, JobUpdate, ReapedJob, NewJob, Store } from "../store.js";
+import type { ClaimRequest, ReapedJob, NewJob, Store } from "../store.js";
 import type { FakeClock } from "./clock.js";
 import { insertAll } from "./exercise-store/builders.js";
 import type { ComparedStore } from "./exercise-store/harness.js";
@@ -301,18 +301,10 @@ export class Comparison {
     const ids = [...new Set(found.filter((id) => id !== undefined))];
     this.#touched.push(...ids);
     const scope = { user: command.user ?? undefined, states: command.states ?? undefined };
-    const updates = ids.map((id) => this.#withAttemptsLeft(updateOf(command.change, id, now)));
+    const updates = ids.map((id) => updateOf(command.change, id, now));
     const results = await this.#store.update(updates, scope);
     const expected = updates.map((update) => this.#model.update(update, scope, now));
     same(results, expected, "the results of update");
-  }
-
-  /** The engine refuses an update that leaves a job no attempt. */
-  #withAttemptsLeft(update: JobUpdate): JobUpdate {
-    const used = this.#model.jobs.get(update.id)?.attempt ?? 0;
-    return update.maxAttempts === undefined
-      ? update
-      : { ...update, maxAttempts: Math.max(update.maxAttempts, used + 1) };
   }
 
   async #purgeDue(limit: number, now: number): Promise<void> {

@@ -23,12 +23,13 @@ export function newJobOf(draft: JobDraft, id: string, n: number, now: number): N
 }
 
 export function updateOf(draft: UpdateDraft, id: string, now: number): JobUpdate {
-  const { queue, priority, inputBytes, tags, maxAttempts, expiry, due } = draft;
+  const { queue, priority, inputBytes, inputType, tags, maxAttempts, expiry, due } = draft;
   return {
     id,
     ...(queue !== null && { queue }),
     ...(priority !== null && { priority }),
     ...(inputBytes !== null && { input: JSON.stringify({ changed: now, padding: "x".repeat(inputBytes) }) }),
+    ...(inputType !== null && { inputType }),
     ...(tags !== null && { tags }),
     ...(maxAttempts !== null && { maxAttempts }),
     ...(expiry !== null && { expiresAt: expiry.inMs === null ? null : now + expiry.inMs }),

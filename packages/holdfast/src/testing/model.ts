@@ -221,12 +221,19 @@ export class StoreModel {
     return "retried";
   }
 
-  update({ id, due, ...changes }: JobUpdate, scope: ChangeScope, now: number): UpdateResult {
+  update({ id, due, inputType, ...changes }: JobUpdate, scope: ChangeScope, now: number): UpdateResult {
     const job = this.#visible(id, scope);
     if (job === undefined) return { status: "missing" };
     if (!isWaiting(job.state)) return { status: "not-waiting", state: job.state };
-    Object.assign(job, changes);
-    if (due !== undefined) job.dueAt = job.runAt = (due.runAt ?? now) + due.delayMs;
+    const changed = { ...job, ...changes };
+    if (due !== undefined) changed.dueAt = changed.runAt = (due.runAt ?? now) + due.delayMs;
+    if (inputType !== undefined && inputType !== job.type) return { status: "conflict", reason: "type" };
+    if (changes.maxAttempts !== undefined && changes.maxAttempts <= job.attempt)
+      return { status: "conflict", reason: "attempts" };
+    const movesTimes = due !== undefined || changes.expiresAt !== undefined;
+    if (movesTimes && changed.expiresAt !== null && changed.expiresAt <= (changed.dueAt ?? 0))
+      return { status: "conflict", reason: "expiry" };
+    this.jobs.set(id, changed);
     return { status: "updated" };
   }
 

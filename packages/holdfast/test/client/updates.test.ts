@@ -1,5 +1,7 @@
-import { InvalidInputError, InvalidOptionError, job, JobNotFoundError, JobNotWaitingError } from "holdfast";
-import { describe, expect, it } from "vitest";
+import { holdfast, InvalidInputError, InvalidOptionError, job, JobNotFoundError, JobNotWaitingError } from "holdfast";
+import type { Holdfast, HoldfastOptions } from "holdfast";
+import { sqlite } from "holdfast/sqlite";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { cleanup, double, errorOf, expectRefusal, jobOf, open, START } from "./scene.js";
 
@@ -242,5 +244,79 @@ describe("keys", () => {
     expect(await hf.freeKey({ key: "once" })).toBe("freed");
     expect(await hf.freeKey("once")).toBe("missing");
     expect(await hf.enqueue(cleanup, {}, { unique })).toMatchObject({ duplicate: false });
+  });
+});
+
+describe("a job that changes between the check and the write", () => {
+  /** A client, and a hook that runs once between reading a job and changing it. */
+  async function racing(
+    jobs: HoldfastOptions["jobs"] & {},
+  ): Promise<{ hf: Holdfast; between: (work: () => Promise<unknown>) => void }> {
+    const store = sqlite(":memory:");
+    const update = store.update.bind(store);
+    let work: (() => Promise<unknown>) | null = null;
+    store.update = async (...args) => {
+      const now = work;
+      work = null;
+      await now?.();
+      return update(...args);
+    };
+    const hf = await holdfast({ store, jobs, logger: false });
+    onTestFinished(() => hf.close());
+    return { hf, between: (given) => void (work = given) };
+  }
+  const failing = job({
+    type: "failing",
+    retry: { maxAttempts: 5, backoff: { base: 0 } },
+    run: () => Promise.reject(new Error("down")),
+  });
+
+  it("is not left without attempts", async () => {
+    const { hf, between } = await racing([failing]);
+    const { id } = await hf.enqueue(failing);
+    between(async () => {
+      await hf.runNext();
+      await hf.runNext();
+    });
+    await expectRefusal(hf.update(id, { maxAttempts: 1 }), {
+      is: InvalidOptionError,
+      code: "INVALID_OPTION",
+      field: "maxAttempts",
+      says: /2 attempts/,
+    });
+    expect(await jobOf(hf, id)).toMatchObject({ state: "failed", attempt: 2, maxAttempts: 5 });
+  });
+
+  it("is left out by an update by filter", async () => {
+    const { hf, between } = await racing([failing]);
+    const [{ id }] = [await hf.enqueue(failing), await hf.enqueue(failing, undefined, { delay: "1h" })];
+    between(() => hf.runNext());
+    expect(await hf.update({ type: "failing" }, { maxAttempts: 1 })).toBe(1);
+    expect(await jobOf(hf, id)).toMatchObject({ attempt: 1, maxAttempts: 5 });
+  });
+
+  it("gets an input that is valid for its new type, or none", async () => {
+    const any = job({ type: "any", input: z.object({ n: z.unknown() }), run: () => {} });
+    const { hf, between } = await racing([double, any]);
+    const options = { delay: "1h", unique: { key: "k", onConflict: "replace" } } as const;
+    const { id } = await hf.enqueue(any, { n: 0 }, options);
+    between(() => hf.enqueue(double, { n: 1 }, options));
+    await expect(hf.update(id, { input: { n: "one" } })).rejects.toBeInstanceOf(InvalidInputError);
+    expect(await jobOf(hf, id)).toMatchObject({ type: "double", input: { n: 1 } });
+    await hf.enqueue(any, { n: 0 }, options);
+    between(() => hf.enqueue(double, { n: 1 }, options));
+    await hf.update(id, { input: { n: 2 } });
+    expect(await jobOf(hf, id)).toMatchObject({ type: "double", input: { n: 2 } });
+  });
+
+  it("is not made due after it expires", async () => {
+    const { hf, between } = await racing([cleanup]);
+    const { id } = await hf.enqueue(cleanup, undefined, { delay: "1m" });
+    between(() => hf.update(id, { expiresAt: Date.now() + HOUR }));
+    await expectRefusal(hf.update(id, { delay: "2h" }), {
+      is: InvalidOptionError,
+      code: "INVALID_OPTION",
+      field: "delay",
+    });
   });
 });

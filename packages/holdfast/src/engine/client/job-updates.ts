@@ -4,7 +4,7 @@ import { encodeInput, namedType } from "../../job/job.js";
 import { readMaxAttempts } from "../../job/retry.js";
 import { isWaiting, STATE_NAMES } from "../../job/state.js";
 import { optionKeys, readPriority, readQueue, readTags, refuseUnknown } from "../../options.js";
-import type { JobUpdate, StoredJob, UpdateResult } from "../../store.js";
+import type { JobUpdate, StoredJob, UpdateConflict, UpdateResult } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import type { ReadFilter } from "./filter.js";
 import { listJobs, type InputView, type ListedJobs } from "./list-jobs.js";
@@ -84,6 +84,9 @@ function readExpiry(given: Date | number | string, now: number): number {
   throw new InvalidOptionError("expiresAt", `${new Date(expiresAt).toISOString()} is in the past`);
 }
 
+// A job that changes this often between the check and the write is being changed by something else all the time.
+const MAX_TRIES = 5;
+
 /** Updates one job. Throws if it does not exist, is not waiting, or cannot be changed like this. */
 export async function updateJob(
   engine: EngineContext,
@@ -91,16 +94,22 @@ export async function updateJob(
   update: ReadUpdate,
   scope: { user?: string },
 ): Promise<void> {
-  const { store, events } = engine;
-  const job = await store.get(id, scope);
-  if (job === null) throw new JobNotFoundError(id);
-  if (!isWaiting(job.state)) throw new JobNotWaitingError(id, job.state);
-  const problem = contradiction(update, job, engine.clock.now());
-  if (problem !== null) throw problem;
-  const [result] = await store.update([{ id, ...update.change, ...(await encoded(engine, update, job.type)) }], scope);
-  if (result?.status === "not-waiting") throw new JobNotWaitingError(id, result.state);
-  if (result?.status !== "updated") throw new JobNotFoundError(id);
-  events.emit("updated", { id });
+  const { store, events, clock } = engine;
+  for (let attempt = 1; ; attempt++) {
+    const job = await store.get(id, scope);
+    if (job === null) throw new JobNotFoundError(id);
+    if (!isWaiting(job.state)) throw new JobNotWaitingError(id, job.state);
+    const problem = contradiction(update, job, clock.now());
+    if (problem !== null) throw problem;
+    const change = { id, ...update.change, ...(await encoded(engine, update, job.type)) };
+    const [result] = await store.update([change], scope);
+    if (result?.status === "not-waiting") throw new JobNotWaitingError(id, result.state);
+    // The job has changed since it was checked, so it is checked again.
+    if (result?.status === "conflict" && attempt < MAX_TRIES) continue;
+    if (result?.status === "conflict") throw conflictError(result.reason, update, job);
+    if (result?.status !== "updated") throw new JobNotFoundError(id);
+    return events.emit("updated", { id });
+  }
 }
 
 /**
@@ -150,7 +159,7 @@ export async function updateJobs(
   rejecting: ReadonlySet<string>,
 ): Promise<UpdateResult["status"][]> {
   const { store, events, clock } = engine;
-  const inputs = new Map<string, { input: string } | null>();
+  const inputs = new Map<string, CheckedInput | null>();
   const updates: JobUpdate[] = [];
   for (const job of jobs) {
     if (rejecting.has(job.type) || contradiction(update, job, clock.now()) !== null) continue;
@@ -162,29 +171,38 @@ export async function updateJobs(
   return results.map(({ status }) => status);
 }
 
-async function encoded(
-  { types }: EngineContext,
-  { input }: ReadUpdate,
-  type: string,
-): Promise<{ input: string } | null> {
-  return input === null ? null : { input: await encodeInput(types.get(type) ?? namedType(type), input.value) };
+type CheckedInput = Required<Pick<JobUpdate, "input" | "inputType">>;
+
+async function encoded({ types }: EngineContext, { input }: ReadUpdate, type: string): Promise<CheckedInput | null> {
+  if (input === null) return null;
+  return { input: await encodeInput(types.get(type) ?? namedType(type), input.value), inputType: type };
 }
 
-/** Why this job cannot be changed like this; null if it can. */
-function contradiction({ change, isPromotion }: ReadUpdate, job: StoredJob, now: number): InvalidOptionError | null {
-  const { maxAttempts, due } = change;
-  if (maxAttempts !== undefined && maxAttempts <= job.attempt) {
-    const used = job.attempt === 1 ? "1 attempt" : `${job.attempt} attempts`;
-    return new InvalidOptionError("maxAttempts", `must be more than the job has used: ${used}`);
-  }
+/** Why this job cannot be changed like this; null if it can. The store checks it again when it writes the change. */
+function contradiction(update: ReadUpdate, job: StoredJob, now: number): InvalidOptionError | null {
+  const { maxAttempts, due, ...change } = update.change;
+  if (maxAttempts !== undefined && maxAttempts <= job.attempt) return conflictError("attempts", update, job);
   const dueAt = due === undefined ? (job.dueAt ?? now) : (due.runAt ?? now) + due.delayMs;
   const expiresAt = change.expiresAt === undefined ? job.expiresAt : change.expiresAt;
   if (expiresAt === null || expiresAt > dueAt || (due === undefined && change.expiresAt === undefined)) return null;
-  if (isPromotion)
-    return new InvalidOptionError(
-      "id",
-      `names a job that expired at ${new Date(expiresAt).toISOString()}; it cannot run`,
-    );
-  const field = change.expiresAt === undefined ? (due?.runAt === null ? "delay" : "runAt") : "expiresAt";
+  return conflictError("expiry", update, job);
+}
+
+function conflictError(
+  reason: UpdateConflict,
+  { change, isPromotion }: ReadUpdate,
+  job: StoredJob,
+): InvalidOptionError {
+  if (reason === "type")
+    return new InvalidOptionError("input", "was checked for another type: the job changes all the time");
+  if (reason === "attempts") {
+    const used = job.attempt === 1 ? "1 attempt" : `${job.attempt} attempts`;
+    return new InvalidOptionError("maxAttempts", `must be more than the job has used: ${used}`);
+  }
+  if (isPromotion) {
+    const expiresAt = new Date(job.expiresAt ?? 0).toISOString();
+    return new InvalidOptionError("id", `names a job that expired at ${expiresAt}; it cannot run`);
+  }
+  const field = change.expiresAt === undefined ? (change.due?.runAt === null ? "delay" : "runAt") : "expiresAt";
   return new InvalidOptionError(field, "would make the job due after it expires, so it could never run");
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { LIMITS } from "../../defaults.js";
 import { isWaiting, STATE_NAMES } from "../../job/state.js";
-import type { JobUpdate, Store } from "../../store.js";
+import type { JobUpdate, Store, UpdateConflict } from "../../store.js";
 import {
   add,
   assertNothingToClaim,
@@ -86,6 +86,42 @@ export function updateCases(test: DefineCase): void {
     }
   });
 
+  test("a change that contradicts the job is a conflict", async ({ store, clock }) => {
+    const now = clock.now();
+    const id = await add(store, { queue: "a", delayMs: MINUTE, expiresAt: now + 2 * MINUTE });
+    const tried = await add(store, { queue: "b" });
+    await settleOne(store, failureOf(await claimOne(store, { queues: ["b"] }), "down", { delayMs: MINUTE }));
+    const conflicts: [UpdateConflict, JobUpdate][] = [
+      ["type", { id, input: '"changed"', inputType: "report" }],
+      ["type", { id, input: JSON.stringify("x".repeat(2 * LIMITS.inlineInputBytes)), inputType: "report" }],
+      ["type", { id, inputType: "report", expiresAt: now }],
+      ["attempts", { id: tried, maxAttempts: 1 }],
+      ["attempts", { id: tried, maxAttempts: 1, expiresAt: now }],
+      ["expiry", { id, due: { runAt: null, delayMs: 2 * MINUTE } }],
+      ["expiry", { id, due: { runAt: now + 3 * MINUTE, delayMs: 0 } }],
+      ["expiry", { id, expiresAt: now + MINUTE }],
+      ["expiry", { id, expiresAt: now + 4 * MINUTE, due: { runAt: now + 3 * MINUTE, delayMs: MINUTE } }],
+    ];
+    const before = [await recordOf(store, id), await recordOf(store, tried)];
+    for (const [reason, change] of conflicts) {
+      const unwanted = { ...change, tags: ["changed"], queue: "changed" };
+      assert.deepEqual(await store.update([unwanted]), [{ status: "conflict", reason }], JSON.stringify(change));
+    }
+    assert.deepEqual([await recordOf(store, id), await recordOf(store, tried)], before);
+    await update(store, id, { input: '"changed"', inputType: "mail", expiresAt: now + MINUTE + 1 });
+    await update(store, id, { expiresAt: now + 6 * MINUTE, due: { runAt: now + 5 * MINUTE, delayMs: 0 } });
+    await update(store, id, { expiresAt: null, due: { runAt: null, delayMs: 9 * MINUTE } });
+    await update(store, tried, { maxAttempts: 2 });
+  });
+
+  test("a change that touches neither time ignores an expiry that has passed", async ({ store, clock }) => {
+    const id = await add(store, { delayMs: MINUTE, expiresAt: clock.now() + SECOND });
+    await update(store, id, { priority: 3, maxAttempts: 9 });
+    assert.deepEqual(await store.update([{ id, due: { runAt: null, delayMs: SECOND } }]), [
+      { status: "conflict", reason: "expiry" },
+    ]);
+  });
+
   test("treats jobs outside its scope as missing", async ({ store }) => {
     const id = await add(store, { user: "ada" });
     const change = [
@@ -142,7 +178,7 @@ export function updateCases(test: DefineCase): void {
   });
 
   test("moves an expiry, and the job expires by the new one", async ({ store, clock }) => {
-    const id = await add(store, { delayMs: 10 * MINUTE });
+    const id = await add(store, { delayMs: 30 * SECOND });
     await update(store, id, { expiresAt: clock.now() + MINUTE });
     await clock.advance(MINUTE);
     const expired = await store.expireOverdue(10);

@@ -35,6 +35,7 @@ import {
 } from "./items.js";
 import { dueKey, jobKey, laneKey, listKey, LIVE, uniqueKey } from "./item-keys.js";
 import type { Table, TransactItem } from "../connection/table.js";
+import { updateConflict } from "../../update-conflict.js";
 
 interface Parts {
   config: SharedConfig;
@@ -181,6 +182,8 @@ export class Changes {
     const work = async (job: JobItem): Promise<UpdateResult | null> => {
       if (inputKey !== null && job.inputKey === inputKey) return UPDATED;
       if (!isWaiting(job.state)) return { status: "not-waiting", state: job.state };
+      const conflict = updateConflict(update, job, now);
+      if (conflict !== null) return { status: "conflict", reason: conflict };
       if (changesLane(update)) await this.#parts.config.ensure([inNewLane(job, update)], now);
       // Before the job is written, so that every job that can be read has its input.
       if (input !== undefined && inputKey !== null && !hasInput) {
@@ -302,9 +305,12 @@ function rejectInvalid({ maxAttempts = 1, priority = 0 }: JobUpdate): void {
   if (problem !== null) throw new InvalidOptionError(...problem);
 }
 
-/** The change of a waiting job. Its condition also fails if another update has moved the job or its input. */
+/**
+ * The change of a waiting job. Its condition also fails if another update has moved the job or its input, or has changed what
+ * this one was checked against.
+ */
 function updateChange(job: JobItem, update: JobUpdate, inputKey: string | null, now: number): Change {
-  const { input, tags, maxAttempts, expiresAt, due } = update;
+  const { input, inputType, tags, maxAttempts, expiresAt, due } = update;
   const change = ifUnchanged(job).set({ updated_at: now });
   change.when(`#lane = ${change.value(stringOf(job.item, LIVE.hash) ?? "")}`);
   if (changesLane(update)) {
@@ -317,12 +323,17 @@ function updateChange(job: JobItem, update: JobUpdate, inputKey: string | null, 
       job.inputKey === null ? "attribute_not_exists(#input_at)" : `#input_at = ${change.value(job.inputKey)}`,
     );
   }
+  if (inputType !== undefined) change.when(`#type = ${change.value(inputType)}`);
   if (tags !== undefined) change.set({ tags: tagsAttribute(tags) });
-  if (maxAttempts !== undefined) change.set({ max_attempts: maxAttempts });
+  if (maxAttempts !== undefined)
+    change.set({ max_attempts: maxAttempts }).when(`#attempt < ${change.value(maxAttempts)}`);
   if (expiresAt !== undefined) change.set({ expires_at: expiresAt, ...expiryFields(job.id, expiresAt, job.shard) });
   if (due !== undefined) {
     const dueAt = (due.runAt ?? now) + due.delayMs;
     change.set({ run_at: dueAt, due_at: dueAt, due: dueKey(dueAt, job.listed) });
+    const expiry = job.expiresAt === null ? null : change.value(job.expiresAt);
+    if (expiresAt === undefined)
+      change.when(expiry === null ? "attribute_not_exists(#expires_at)" : `#expires_at = ${expiry}`);
   }
   return change;
 }

@@ -1,8 +1,8 @@
 import { LIMITS } from "../../../defaults.js";
 import { InvalidOptionError } from "../../../errors.js";
 import { jsonBytes } from "../../../job/json.js";
-import type { State } from "../../../job/state.js";
-import type { ChangeScope, JobUpdate, UpdateResult } from "../../../store.js";
+import { isState, type State } from "../../../job/state.js";
+import type { ChangeScope, JobUpdate, UpdateConflict, UpdateResult } from "../../../store.js";
 import type { Runner } from "../connection/db.js";
 import { LEASED, NOW, orNull, rowsOf, WAITING, type Sql } from "../connection/sql.js";
 import { FRESH_MS } from "../schema/lane-functions.js";
@@ -22,7 +22,8 @@ export type UpdateOperation = (
  * The parts of the statement:
  *
  * - `u`: the updates. NULL means that a value stays, except for `expires_at`.
- * - `target`: the live jobs among them, locked, as they were; `changed`: those that wait, with their new values.
+ * - `target`: the live jobs among them, locked, as they were, each with what contradicts its update; `changed`: those that wait
+ *   and have no conflict, with their new values.
  * - `moved`: those that changed their lane. `lanes` gets the new ones, and `deltas` the changes of the counters. Claims find a
  *   lane that gained its first job by a row of `deltas` for pending jobs (live-lanes.ts), so there is one in any case.
  * - The tables of tags and large inputs: rows that stay are not touched, because one statement cannot delete and insert them.
@@ -36,10 +37,16 @@ export function updateOperation(sql: Sql): UpdateOperation {
   const statement = sql.statement(
     "update",
     `WITH ${NOW}, ${SHORT_LOCK_WAIT}, u AS MATERIALIZED (
-       SELECT * FROM ${rowsOf("$2::uuid[], $5::text[], $6::smallint[], $7::text[], $8::integer[], $9::text[], $10::integer[], $11::boolean[], $12::bigint[], $13::bigint[], $14::bigint[]")}
-         AS u (id, queue, priority, input, input_bytes, tags, max_attempts, sets_expiry, expires_at, run_at, delay_ms)
+       SELECT * FROM ${rowsOf("$2::uuid[], $5::text[], $6::smallint[], $7::text[], $8::integer[], $9::text[], $10::integer[], $11::boolean[], $12::bigint[], $13::bigint[], $14::bigint[], $15::text[]")}
+         AS u (id, queue, priority, input, input_bytes, tags, max_attempts, sets_expiry, expires_at, run_at, delay_ms, input_type)
+     ), locked AS MATERIALIZED (
+       SELECT ctid AS address, id, type, state, queue, priority, tags, attempt, expires_at, due_at
+       FROM ${wantedJobs(sql, "live")} FOR UPDATE SKIP LOCKED
      ), target AS MATERIALIZED (
-       SELECT ctid AS address, id, state, queue, priority, tags FROM ${wantedJobs(sql, "live")} FOR UPDATE SKIP LOCKED
+       SELECT l.*, CASE WHEN u.input_type <> l.type THEN 'type' WHEN u.max_attempts <= l.attempt THEN 'attempts'
+         WHEN (u.sets_expiry OR u.delay_ms IS NOT NULL) AND CASE WHEN u.sets_expiry THEN u.expires_at ELSE l.expires_at END
+           <= coalesce(${due}, l.due_at) THEN 'expiry' END AS conflict
+       FROM locked l JOIN u ON u.id = l.id
      ), changed AS (
        UPDATE ${s}.live g SET queue = coalesce(u.queue, g.queue), priority = coalesce(u.priority, g.priority),
          input = CASE WHEN u.input IS NULL THEN g.input WHEN ${isSmall} THEN u.input::json END,
@@ -48,7 +55,7 @@ export function updateOperation(sql: Sql): UpdateOperation {
          max_attempts = coalesce(u.max_attempts, g.max_attempts),
          expires_at = CASE WHEN u.sets_expiry THEN u.expires_at ELSE g.expires_at END,
          run_at = coalesce(${due}, g.run_at), due_at = coalesce(${due}, g.due_at), updated_at = (SELECT now FROM t)
-       FROM u WHERE g.ctid = ANY (ARRAY(SELECT address FROM target WHERE state IN ${WAITING})) AND u.id = g.id
+       FROM u WHERE g.ctid = ANY (ARRAY(SELECT address FROM target WHERE state IN ${WAITING} AND conflict IS NULL)) AND u.id = g.id
        RETURNING g.id, g.seq, g.queue, g.priority, g.type, g.state, g.tags
      ), moved AS MATERIALIZED (
        SELECT c.queue, c.priority, c.type, c.state, o.queue AS old_queue FROM changed c JOIN target o ON o.id = c.id
@@ -79,6 +86,7 @@ export function updateOperation(sql: Sql): UpdateOperation {
        DELETE FROM ${s}.inputs WHERE job = ANY (ARRAY(SELECT u.id FROM u WHERE ${isSmall} AND ${isChanged}))
      )
      SELECT id::text, 'updated' FROM changed UNION ALL SELECT id::text, state FROM target WHERE state IN ${LEASED}
+     UNION ALL SELECT id::text, '${CONFLICT}' || conflict FROM target WHERE state IN ${WAITING} AND conflict IS NOT NULL
      UNION ALL SELECT id::text, state FROM ${wantedJobs(sql, "archive")}`,
   );
 
@@ -91,16 +99,22 @@ export function updateOperation(sql: Sql): UpdateOperation {
   ): Promise<UpdateResult[]> {
     const { user = null, states = null } = scope;
     const byId = new Map(updates.map((update) => [update.id, update]));
-    const results = await retryWhileLocked<"updated" | State>([...byId.keys()], {
-      run: (open) => {
-        const rows = open.map((id) => byId.get(id) as JobUpdate);
-        return runner.run(statement, [now, open, user, states, ...columnsOf(rows)]);
+    const results = await retryWhileLocked<"updated" | State | `${typeof CONFLICT}${UpdateConflict}`>(
+      [...byId.keys()],
+      {
+        run: (open) => {
+          const rows = open.map((id) => byId.get(id) as JobUpdate);
+          return runner.run(statement, [now, open, user, states, ...columnsOf(rows)]);
+        },
+        findExisting: (open) => runner.run(existing, [open, user, states]),
       },
-      findExisting: (open) => runner.run(existing, [open, user, states]),
-    });
-    return results.map((result) =>
-      result === "updated" || result === "missing" ? { status: result } : { status: "not-waiting", state: result },
     );
+    return results.map((result): UpdateResult => {
+      if (result === "updated" || result === "missing") return { status: result };
+      return isState(result)
+        ? { status: "not-waiting", state: result }
+        : { status: "conflict", reason: result.slice(CONFLICT.length) as UpdateConflict };
+    });
   }
 
   return async (runner, updates, scope, now) => {
@@ -114,6 +128,7 @@ export function updateOperation(sql: Sql): UpdateOperation {
 }
 
 const MAX_ROWS = 1_000;
+const CONFLICT = "conflict ";
 
 /** Splits updates, in order, so that each part has a job at most once. */
 function roundsOf(updates: readonly JobUpdate[]): JobUpdate[][] {
@@ -142,5 +157,6 @@ function columnsOf(updates: readonly JobUpdate[]): unknown[] {
     orNull(updates, ({ expiresAt }) => expiresAt ?? null),
     orNull(updates, ({ due }) => due?.runAt ?? null),
     orNull(updates, ({ due }) => due?.delayMs ?? null),
+    orNull(updates, ({ inputType }) => inputType ?? null),
   ];
 }

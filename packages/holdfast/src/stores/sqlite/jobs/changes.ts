@@ -16,6 +16,7 @@ import { isLarge, readTagText, tagText } from "./insert.js";
 import { purgeTime } from "./purge-time.js";
 import { isKeyHeld, type Keys } from "./unique-keys.js";
 import type { StoredScope } from "../../stored-values.js";
+import { updateConflict } from "../../update-conflict.js";
 
 export interface JobRow {
   seq: number;
@@ -33,6 +34,7 @@ export interface JobRow {
 
 /** What an update may change, besides the columns of `JobRow`. */
 interface Changeable {
+  attempt: number;
   input: string | null;
   maxAttempts: number;
   expiresAt: number | null;
@@ -80,7 +82,7 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
        expires_at = @expiresAt, run_at = @runAt, due_at = @dueAt, updated_at = @now WHERE seq = @seq`,
   );
   const changeable = db.prepare(
-    "SELECT input, max_attempts AS maxAttempts, expires_at AS expiresAt, run_at AS runAt, due_at AS dueAt FROM holdfast_jobs WHERE seq = ?",
+    "SELECT attempt, input, max_attempts AS maxAttempts, expires_at AS expiresAt, run_at AS runAt, due_at AS dueAt FROM holdfast_jobs WHERE seq = ?",
   );
   const insertInput = db.prepare("INSERT OR REPLACE INTO holdfast_inputs (job, input) VALUES (?, ?)");
   const insertTag = db.prepare("INSERT OR IGNORE INTO holdfast_tags (tag, job) VALUES (?, ?)");
@@ -141,6 +143,8 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
     const { seq } = row;
     const { due, tags, input } = update;
     const old = changeable.get(seq) as Changeable;
+    const conflict = updateConflict(update, { ...old, type: row.type }, now);
+    if (conflict !== null) return { status: "conflict", reason: conflict };
     const dueAt = due === undefined ? old.dueAt : (due.runAt ?? now) + due.delayMs;
     const queue = update.queue ?? row.queue;
     change.run({
