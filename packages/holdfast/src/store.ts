@@ -422,7 +422,6 @@ export interface JobUpdate {
   /** The type that the input was checked for. */
   inputType?: string;
   tags?: readonly string[];
-  /** More than the job has used; the engine checks it. */
   maxAttempts?: number;
   expiresAt?: number | null;
   /** When the job is due; `runAt: null` means now. `delayMs` is added to it. */
@@ -543,4 +542,6 @@ export interface PendingMigration {
   readonly title: string;
   /** True if the store has no tables yet and this step helps to create them. */
   readonly createsTables: boolean;
+  /** The store works without it, and `migrate` may not be able to take it, for lack of a permission. */
+  readonly optional?: boolean;
 }

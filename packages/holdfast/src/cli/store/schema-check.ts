@@ -7,9 +7,9 @@ import { CommandError } from "../errors.js";
 import type { Context } from "../parse/command.js";
 import { connectionFlags, describeStoreSource } from "./open.js";
 
-/** The migrations that the store still needs. Changes nothing. */
+/** The migrations that the store still needs, without those that it works without. Changes nothing. */
 export async function pendingMigrationsOf(store: Store): Promise<PendingMigration[]> {
-  return (await store.pendingMigrations?.()) ?? [];
+  return ((await store.pendingMigrations?.()) ?? []).filter(({ optional }) => optional !== true);
 }
 
 /** Why a store cannot be read. */

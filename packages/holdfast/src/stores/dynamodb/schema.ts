@@ -97,13 +97,19 @@ export async function pendingMigrations(table: Table, { ttl }: { ttl: boolean })
   rejectForeign(found, table);
   const config = await table.get(CONFIG);
   rejectNewerVersion(config, table);
+  const missing = INDEXES.filter((index) => !hasIndex(found, index));
+  const titlesOf = (optional: boolean): string[] =>
+    missing.filter((index) => (index.optional === true) === optional).map(({ name }) => `the index ${name}`);
   const titles = [
     ...(isUsable(found) ? [] : [`${table.where} to become active`]),
     ...(config === null ? ["the shared config item"] : []),
-    ...INDEXES.filter((index) => !hasIndex(found, index)).map(({ name }) => `the index ${name}`),
+    ...titlesOf(false),
     ...(ttl && !(await isTtlEnabled(table)) ? ["the time to live"] : []),
   ];
-  return titles.map((title) => ({ title, createsTables: false }));
+  return [
+    ...titles.map((title) => ({ title, createsTables: false })),
+    ...titlesOf(true).map((title) => ({ title, createsTables: false, optional: true })),
+  ];
 }
 
 async function create(table: Table): Promise<void> {
