@@ -112,7 +112,12 @@ describe("a login with the role work", () => {
     const scene = await sceneWithRoles();
     const worker = await memberOf(server, scene, "work");
     const hf = await clientOf(worker, scene.schema);
-    await expect(hf.pause("default")).rejects.toMatchObject(denied);
+    await scene.store.pause("*");
+    await scene.store.pause("default");
+    for (const call of [() => hf.pause("default"), () => hf.resume("default"), () => hf.pause(), () => hf.resume()]) {
+      await expect(call()).rejects.toMatchObject(denied);
+    }
+    expect((await scene.store.queues()).filter(({ paused }) => paused)).toHaveLength(2);
     for (const text of notAltered) await expect(worker.sql(text)).rejects.toMatchObject({ code: "42501" });
   });
 });

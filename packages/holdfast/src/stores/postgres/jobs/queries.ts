@@ -91,8 +91,13 @@ export function queryOperations(sql: Sql): QueryOperations {
      INSERT INTO ${s}.lanes (queue, priority, paused, used_at) SELECT $2, 0, $3, now FROM t WHERE NOT EXISTS (SELECT 1 FROM known)
      ON CONFLICT (queue, priority) DO UPDATE SET paused = excluded.paused`,
   );
-  // `*` is not a queue, so its row must not remain.
-  const resumeAll = sql.statement("resume_all", `DELETE FROM ${s}.lanes WHERE queue = '${ALL_QUEUES}'`);
+  // `*` is not a queue, so its row must not remain. To a role that may not resume queues, row-level security hides paused lanes from a
+  // DELETE, which would do nothing. An UPDATE of that column is refused, even of no row.
+  const resumeAll = sql.statement(
+    "resume_all",
+    `WITH permitted AS (UPDATE ${s}.lanes SET paused = false WHERE false)
+     DELETE FROM ${s}.lanes WHERE queue = '${ALL_QUEUES}'`,
+  );
   const lanes = sql.statement(
     "lanes",
     `SELECT queue, priority, paused FROM ${s}.lanes ORDER BY queue COLLATE "C", priority DESC`,
