@@ -47,6 +47,29 @@ describe("the entries that list the children of a job", () => {
     expect(await entries(scene)).toEqual([]);
   });
 
+  it("are ignored and deleted if an older process has deleted the child", async () => {
+    const scene = await openScene(server);
+    const { store, sql } = scene;
+    const ids = await addAll(
+      store,
+      [1, 2, 3, 4].map(() => newJob({ parent: PARENT, tags: ["t"] })),
+    );
+    await finish(store, await claimOne(store));
+    await sql("DELETE FROM $s.archive");
+    await sql("DELETE FROM $s.live WHERE id = $1", [ids[2]]);
+    for (const order of ["newest", "oldest"] as const) {
+      const { jobs, cursor } = await store.list({ parent: PARENT }, { limit: 2, cursor: null, order });
+      const left = [ids[1], ids[3]];
+      expect(jobs.map((job) => job.id)).toEqual(order === "oldest" ? left : left.toReversed());
+      expect(await store.skip?.({ parent: PARENT }, { limit: 9, cursor: null, order })).toMatchObject({ passed: 2 });
+      expect(cursor === null || (await store.list({ parent: PARENT }, { limit: 2, cursor, order })).jobs).toEqual(
+        cursor === null ? true : [],
+      );
+    }
+    await store.maintain();
+    expect(await entries(scene)).toEqual([entryOf(PARENT), entryOf(PARENT), "t", "t"]);
+  });
+
   it("are found by an id in any case, and not by an invalid one", async () => {
     const { store } = await openScene(server);
     await addAll(store, [newJob({ parent: PARENT, user: "ada" })]);

@@ -239,10 +239,9 @@ describe("with a million finished and a million live jobs, an index serves", () 
   it("the list of a job's children, in both orders", async () => {
     for (const order of ["newest", "oldest"] as const) {
       const page = { limit: 50, cursor: null, order };
-      expect(await listing({ parent: PARENT }, page)).toEqual(both(["tags_pkey"]));
-      expect(await listing({ parent: PARENT, states: ["dead"] }, page)).toEqual(
-        both(["archive_seq", "live_seq", "tags_pkey"]),
-      );
+      const indexes = both(["archive_seq", "live_seq", "tags_pkey"]);
+      expect(await listing({ parent: PARENT }, page)).toEqual(indexes);
+      expect(await listing({ parent: PARENT, states: ["dead"] }, page)).toEqual(indexes);
     }
   });
 

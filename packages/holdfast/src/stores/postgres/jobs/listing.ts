@@ -182,6 +182,8 @@ interface Scan {
   order: string;
   /** `DESC` or `ASC`. */
   direction: string;
+  /** Whether there may be entries without a job: processes of the previous version do not delete those of children. */
+  mayDangle: boolean;
   /** Whether it is in the order of seq. Otherwise the bounds are applied, and the rows sorted, after it. */
   ordered: boolean;
   bounds: string;
@@ -197,6 +199,7 @@ function scansOf(sql: Sql, source: Source, { from, below }: SeqRange, inOrder: O
     from: `${s}.${table} j WHERE ${term === "" ? "" : `${term} AND `}${bounds}`,
     order,
     direction,
+    mayDangle: false,
     ordered: true,
     bounds,
   });
@@ -219,7 +222,7 @@ function scansOf(sql: Sql, source: Source, { from, below }: SeqRange, inOrder: O
     case "schedule":
       return both(ofSome, `j.schedule = $${values.push(source.schedule)}`);
     case "parent":
-      return [scan("tags", ofAll, `j.tag = $${values.push(childrenEntry(source.parent))}`)];
+      return [{ ...scan("tags", ofAll, `j.tag = $${values.push(childrenEntry(source.parent))}`), mayDangle: true }];
     case "tag":
       return [scan("tags", ofAll, `j.tag = $${values.push(source.tag)}`)];
     case "kinds": {
@@ -258,10 +261,15 @@ function firstOf({ s }: Sql, scan: Scan, conditions: string): string {
   const { table, each, direction } = scan;
   const limit = "LIMIT $1::bigint";
   if (table === "tags") {
+    const entries = `(SELECT j.seq FROM ${entriesOf(scan)} OFFSET 0) g`;
+    if (conditions === "true") {
+      const has = (of: string): string => `(SELECT 1 FROM ${s}.${of} j WHERE j.seq = g.seq LIMIT 1) IS NOT NULL`;
+      const exists = scan.mayDangle ? ` WHERE ${has("live")} OR ${has("archive")}` : "";
+      return `(SELECT g.seq::float8 FROM ${entries}${exists} ${limit})`;
+    }
     const job = (of: string): string =>
       `SELECT 1 FROM (SELECT j.* FROM ${s}.${of} j WHERE j.seq = g.seq OFFSET 0) j WHERE ${conditions}`;
-    const fits = conditions === "true" ? "" : `, LATERAL (${job("live")} UNION ALL ${job("archive")}) n`;
-    return `(SELECT g.seq::float8 FROM (SELECT j.seq FROM ${entriesOf(scan)} OFFSET 0) g${fits} ${limit})`;
+    return `(SELECT g.seq::float8 FROM ${entries}, LATERAL (${job("live")} UNION ALL ${job("archive")}) n ${limit})`;
   }
   const first = `SELECT n.seq::float8 FROM ${each}LATERAL (SELECT j.seq FROM ${entriesOf(scan, conditions)} ${limit}) n`;
   return `(${first} ORDER BY n.seq ${direction} ${limit})`;

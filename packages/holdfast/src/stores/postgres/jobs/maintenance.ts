@@ -25,6 +25,7 @@ export const LANE_UNUSED_MS = 86_400_000;
 // statement can process.
 const MAX_ROLLED_UP = 50_000;
 const MAX_KEYS = 5_000;
+const MAX_TAGS = 2_000;
 const MAX_MS = 5_000;
 
 export function maintenanceOperations(sql: Sql): MaintenanceOperations {
@@ -128,6 +129,18 @@ export function maintenanceOperations(sql: Sql): MaintenanceOperations {
      )
      SELECT pg_catalog.count(*)::float8 FROM past`,
   );
+  // Processes of the previous version do not delete the entries of children. Scalar subqueries: see `staleKeys`.
+  const sweepTags = sql.statement(
+    "sweep_tags",
+    `WITH part AS MATERIALIZED (
+       SELECT tag, seq FROM ${s}.tags WHERE (tag, seq) > ($1::text, $2::bigint) ORDER BY tag, seq LIMIT ${MAX_TAGS}
+     ), swept AS (
+       DELETE FROM ${s}.tags g USING part WHERE g.tag = part.tag AND g.seq = part.seq
+         AND (SELECT 1 FROM ${s}.live l WHERE l.seq = part.seq LIMIT 1) IS NULL
+         AND (SELECT 1 FROM ${s}.archive a WHERE a.seq = part.seq LIMIT 1) IS NULL
+     )
+     SELECT tag, seq::text FROM part OFFSET ${MAX_TAGS - 1}`,
+  );
   // A lane that was used far in the future would never be deleted. It is not deleted now, because processes that know
   // it still rely on it.
   const resetFutureLanes = sql.statement(
@@ -139,6 +152,9 @@ export function maintenanceOperations(sql: Sql): MaintenanceOperations {
     `WITH ${NOW} DELETE FROM ${s}.lanes l WHERE NOT paused AND used_at < (SELECT now FROM t) - ${LANE_UNUSED_MS}
        AND NOT EXISTS (SELECT 1 FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority)`,
   );
+
+  /** Where the next step of the sweep starts. */
+  let sweptTo: Row = SWEEP_START;
 
   return {
     async reapExpiredLeases(runner, limit, now) {
@@ -184,11 +200,15 @@ export function maintenanceOperations(sql: Sql): MaintenanceOperations {
         left = unfinished;
       } while (left.length > 0 && performance.now() < deadline);
       await runner.run(deleteAges, []);
+      sweptTo = (await runner.run(sweepTags, sweptTo))[0] ?? SWEEP_START;
       await runner.run(resetFutureLanes, [now]);
       await runner.run(pruneLanes, [now]);
     },
   };
 }
+
+// No tag is empty.
+const SWEEP_START: Row = ["", "0"];
 
 function readReaped([id, type, queue, attempt, to]: Row): ReapedJob {
   return {
