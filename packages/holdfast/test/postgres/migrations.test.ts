@@ -3,7 +3,9 @@ import { postgres } from "holdfast/postgres";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { Db } from "#src/stores/postgres/connection/db.js";
-import { insertSignatures } from "#src/stores/postgres/schema/insert-functions.js";
+import { sqlFor } from "#src/stores/postgres/connection/sql.js";
+import type { InsertRunner, Keyed } from "#src/stores/postgres/jobs/insert-direct.js";
+import { functionInserts, insertSignatures } from "#src/stores/postgres/schema/insert-functions.js";
 import { migrate, undoMigrations, type Patience } from "#src/stores/postgres/schema/migrate.js";
 import { MIGRATIONS } from "#src/stores/postgres/schema/migrations.js";
 import type { Migration, SchemaSettings } from "#src/stores/postgres/schema/schema.js";
@@ -249,6 +251,51 @@ describe("migrations 8 and 9", () => {
     expect((await server.query(`SELECT state FROM ${schema}.jobs`)).rows).toEqual([{ state: "claimed" }]);
     await migrate(db, settings);
     expect((await store.get(live))?.state).toBe("claimed");
+  });
+
+  it("can be undone, and the functions for SQL still work", async () => {
+    const { schema, address, settings, db } = scene();
+    const store = postgres(address);
+    onTestFinished(() => store.close());
+    await store.migrate();
+    const lost = newJob({ parent: newId(1), maxAttempts: 1 });
+    await insertAll(store, [lost]);
+    await store.start([{ ...(await claimOne(store, { leaseMs: 1 })), startedAt: 0 }]);
+    await undoMigrations(db, settings, { to: 7, loseData: true });
+
+    await expect
+      .poll(async () => (await server.query(`SELECT ${schema}.expire_stale_jobs() AS n`)).rows)
+      .toEqual([{ n: 1 }]);
+    const { rows } = await server.query(`SELECT id, status, worker FROM ${schema}.job_records`);
+    expect(rows).toEqual([{ id: lost.id, status: "dead", worker: null }]);
+    await server.query(`SELECT ${schema}.enqueue('mail', tags => '{t}'), ${schema}.enqueue('mail', unique_key => 'k')`);
+    const first = newJob({ tags: ["t"], unique: key("r", { onConflict: "replace" }) });
+    const second = newJob({ tags: ["u"], unique: first.unique });
+    const inserts = functionInserts(sqlFor(settings.schema, "text"));
+    const terms = { now: null, waitMs: 1_000 };
+    const done = await db.transaction(async (transaction) => {
+      const runner: InsertRunner = {
+        run: (statement, values) => transaction.run(statement, values),
+        inside: false,
+        isolated: (work) => work(runner),
+        atomic: (work) => work(runner),
+      };
+      return [
+        await inserts.plain(runner, [newJob()], terms),
+        await inserts.keyed(runner, [first as Keyed], terms),
+        await inserts.replace(runner, second as Keyed, first.id, terms),
+      ];
+    });
+    expect(done).toEqual([null, ["new"], "replaced"]);
+    const names =
+      "SELECT proname FROM pg_proc WHERE pronamespace = $1::regnamespace AND (pronargs = 21 OR proname = 'check_settings')";
+    expect((await server.query(names, [schema])).rows).toEqual([]);
+    expect((await server.query(`SELECT tag FROM ${schema}.tags ORDER BY tag`)).rows).toEqual([
+      { tag: "t" },
+      { tag: "u" },
+    ]);
+    await store.migrate();
+    expect((await store.list({}, { limit: 10, cursor: null })).jobs).toHaveLength(5);
   });
 
   it("allow statements of the previous version", async () => {

@@ -87,6 +87,7 @@ async function plainTexts(s: string): Promise<string[]> {
   const sql: Sql = {
     s,
     user: "text",
+    hasJobSettings: true,
     statement: (name, text) => {
       texts.push(text);
       return { name, text: text as Qualified };

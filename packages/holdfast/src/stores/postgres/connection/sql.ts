@@ -8,14 +8,21 @@ export interface Sql {
   /** The schema, quoted. */
   s: string;
   user: string;
+  /** Whether the tables have the columns of migration 8. They lack them only when it is undone. */
+  hasJobSettings: boolean;
   /** A statement with a unique name: a hash of its text is added. */
   statement(name: string, text: string): Statement;
 }
 
-export function sqlFor(schema: string, user: string): Sql {
+export function sqlFor(
+  schema: string,
+  user: string,
+  { hasJobSettings = true }: Partial<Pick<Sql, "hasJobSettings">> = {},
+): Sql {
   return {
     s: schema,
     user,
+    hasJobSettings,
     statement: (name, text) => new Prepared(name, text),
   };
 }

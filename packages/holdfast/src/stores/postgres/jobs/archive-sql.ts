@@ -1,5 +1,5 @@
 import type { Sql } from "../connection/sql.js";
-import { COMMON } from "../schema/schema.js";
+import { COMMON, COMMON_BEFORE_8 } from "../schema/schema.js";
 import { tagEntries } from "./tag-entries.js";
 
 /**
@@ -23,13 +23,14 @@ export interface ArchiveSql {
   deleteRelated(from: string, keys: "all keys" | "own keys"): string;
 }
 
-export function archiveSql({ s }: Sql): ArchiveSql {
+export function archiveSql({ s, hasJobSettings }: Sql): ArchiveSql {
   return {
     insert(from, changed) {
-      const values = COMMON.map((column) => changed[column] ?? `g.${column}`);
+      const common = hasJobSettings ? COMMON : COMMON_BEFORE_8;
+      const values = common.map((column) => changed[column] ?? `g.${column}`);
       const purgeAt = changed["purge_at"] ?? purgeTime(changed["state"] ?? "g.state");
-      return `INSERT INTO ${s}.archive (${COMMON.join(", ")}, output, finished_at, purge_at)
-        SELECT ${values.join(", ")}, ${changed["output"] ?? "NULL::json"}, (SELECT now FROM t), ${purgeAt} FROM ${from}
+      return `INSERT INTO ${s}.archive (${common.join(", ")}, output, finished_at${hasJobSettings ? ", purge_at" : ""})
+        SELECT ${values.join(", ")}, ${changed["output"] ?? "NULL::json"}, (SELECT now FROM t)${hasJobSettings ? `, ${purgeAt}` : ""} FROM ${from}
         ON CONFLICT (id) DO NOTHING RETURNING id, queue, type, state`;
     },
     freeKeys: `DELETE FROM ${s}.keys WHERE scope IN ('live', 'waiting')
@@ -44,7 +45,8 @@ export function archiveSql({ s }: Sql): ArchiveSql {
     deleted_attempts AS (DELETE FROM ${s}.attempts WHERE job = ANY (${ids})),
     deleted_log AS (DELETE FROM ${s}.log WHERE job = ANY (${ids})),
     deleted_tags AS (DELETE FROM ${s}.tags g USING (
-      SELECT pg_catalog.unnest(${tagEntries("j")}) AS tag, j.seq FROM ${from} j WHERE j.tags IS NOT NULL OR j.parent IS NOT NULL) x
+      SELECT pg_catalog.unnest(${hasJobSettings ? tagEntries("j") : "j.tags"}) AS tag, j.seq FROM ${from} j
+        WHERE j.tags IS NOT NULL${hasJobSettings ? " OR j.parent IS NOT NULL" : ""}) x
       WHERE g.tag = x.tag AND g.seq = x.seq),
     freed_keys AS (DELETE FROM ${s}.keys WHERE key = ANY (ARRAY(SELECT key FROM ${from} WHERE key IS NOT NULL))
       AND job = ANY (${ids}) ${keys === "all keys" ? "" : "AND scope IN ('live', 'waiting')"}),

@@ -88,7 +88,7 @@ export function isStale(key: string, seen: string): string {
 }
 
 export function insertTexts(sql: Sql, width: Width): InsertTexts {
-  const { s, user } = sql;
+  const { s, user, hasJobSettings } = sql;
   const isWide = width === "wide";
   /** SQL for wide batches only. */
   const wide = (text: string): string => (isWide ? text : "");
@@ -145,10 +145,10 @@ export function insertTexts(sql: Sql, width: Width): InsertTexts {
          input = CASE WHEN g.input_bytes <= ${LIMITS.inlineInputBytes} THEN g.input::json END, input_bytes = g.input_bytes,
          attempt = 0, max_attempts = g.max_attempts, losses = 0, releases = 0, run_at = g.due, due_at = g.due,
          expires_at = g.expires_at, updated_at = g.now, key_scope = g.key_scope, schedule = g.schedule, slot = g.slot, trace = g.trace,
-         parent = ${isWide ? "g.parent::uuid" : "NULL"}, settings = ${isWide ? "g.settings::json" : "NULL"},
+         ${hasJobSettings ? `parent = ${isWide ? "g.parent::uuid" : "NULL"}, settings = ${isWide ? "g.settings::json" : "NULL"}, progress_data = NULL,` : ""}
          tags = CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT pg_catalog.json_array_elements_text(g.tags::json)) END,
          error = NULL, error_code = NULL, error_at = NULL, claimed_at = NULL, started_at = NULL,
-         progress = NULL, progress_note = NULL, progress_data = NULL
+         progress = NULL, progress_note = NULL
        FROM given g WHERE live.id = ${after(1)}::uuid RETURNING live.id, live.seq, live.tags, live.created_at
      ), retaken AS (
        INSERT INTO ${s}.keys (key, job, scope, until)

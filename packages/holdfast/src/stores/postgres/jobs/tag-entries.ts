@@ -10,8 +10,11 @@ export function childrenEntry(parent: string): string {
   return `${String.fromCharCode(SEPARATOR)}${PARENT}${parent.toLowerCase()}`;
 }
 
+/** How the names of all such entries start, as SQL. */
+export const CHILDREN_PREFIX: string = `pg_catalog.chr(${SEPARATOR}) || '${PARENT}'`;
+
 /** The names of a job's entries in the table of tags, as SQL over its row; NULL if it has none. */
 export function tagEntries(row: string): string {
-  const entry = `pg_catalog.chr(${SEPARATOR}) || '${PARENT}' || ${row}.parent::text`;
+  const entry = `${CHILDREN_PREFIX} || ${row}.parent::text`;
   return `CASE WHEN ${row}.parent IS NULL THEN ${row}.tags ELSE pg_catalog.array_append(${row}.tags, ${entry}) END`;
 }

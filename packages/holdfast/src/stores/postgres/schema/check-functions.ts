@@ -13,8 +13,14 @@ const MAX_KEY_LENGTH = LIMITS.userLength + LIMITS.keyLength + PERIOD_LENGTH;
  * The signatures of the functions. They are granted to no role: the functions that enqueue call them with their owner's
  * privileges.
  */
-export function checkSignatures({ schema: s }: SchemaSettings): string[] {
-  return [`${s}.is_too_deep(text)`, `${s}.check_jobs(${BATCH.join(", ")})`, `${s}.check_settings(text[])`];
+export function checkSignatures(settings: SchemaSettings): string[] {
+  const { schema: s } = settings;
+  return [`${s}.is_too_deep(text)`, `${s}.check_jobs(${BATCH.join(", ")})`, settingsCheck(settings)];
+}
+
+/** The signature of the function that checks settings. */
+export function settingsCheck({ schema: s }: SchemaSettings): string {
+  return `${s}.check_settings(text[])`;
 }
 
 /** Characters that names must not contain, as a regular expression. */

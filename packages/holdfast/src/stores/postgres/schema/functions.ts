@@ -1,10 +1,10 @@
 import { DEFAULTS, LAST_INSTANT_MS, LIMITS } from "../../../defaults.js";
 import { USER_SEPARATOR } from "../../../job/unique-key.js";
-import { checkFunctions, checkSignatures, CONTROLS, holdsNul } from "./check-functions.js";
+import { checkFunctions, checkSignatures, CONTROLS, holdsNul, settingsCheck } from "./check-functions.js";
 import { insertFunctions, insertSignatures } from "./insert-functions.js";
 import { insertTexts, refuseFinished } from "../jobs/insert-sql.js";
 import type { Migration, SchemaSettings } from "./schema.js";
-import { sqlFor } from "../connection/sql.js";
+import { sqlFor, type Sql } from "../connection/sql.js";
 import { reapParts } from "../jobs/reap-sql.js";
 import { laneFunction, laneSignature } from "./lane-functions.js";
 import { LANE_UNUSED_MS } from "../jobs/maintenance.js";
@@ -20,7 +20,8 @@ export const FUNCTIONS: Migration = {
   version: 2,
   name: "functions for SQL",
   up: (settings) => functions(settings),
-  down: (settings) => `DROP FUNCTION ${every(settings)};`,
+  // Undoing migration 8 drops some of them.
+  down: (settings) => `DROP FUNCTION IF EXISTS ${every(settings)};`,
 };
 
 /**
@@ -53,15 +54,28 @@ export const CHECKED_FUNCTIONS: Migration = {
 
 /** SQL that creates or replaces every function. */
 export function functions(settings: SchemaSettings): string {
+  const { schema: s, userType } = settings;
   // Every insert calls refuse_finished, so roles that may write all tables need it.
-  return `${refuseFinished(settings.schema)}
+  return `${refuseFinished(s)}
 ${checkFunctions(settings)}
 ${laneFunction(settings)}
 ${enqueue(settings)}
-${insertFunctions(settings)}
-${reapExpiredLeases(settings)}
+${changingFunctions(settings, sqlFor(s, userType))}
 REVOKE ALL ON FUNCTION ${every(settings)} FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION ${signatures(settings).refuseFinished} TO pg_write_all_data;`;
+}
+
+/** SQL that replaces the functions which depend on the columns of migration 8 by ones that work without. */
+export function functionsBefore8(settings: SchemaSettings): string {
+  const { schema: s, userType } = settings;
+  const added = [...insertSignatures(settings, ["wide"]), settingsCheck(settings)];
+  return `DROP FUNCTION IF EXISTS ${added.join(", ")};
+${changingFunctions(settings, sqlFor(s, userType, { hasJobSettings: false }))}`;
+}
+
+function changingFunctions(settings: SchemaSettings, sql: Sql): string {
+  return `${insertFunctions(sql)}
+${reapExpiredLeases(settings, sql)}`;
 }
 
 /** The signatures of all functions. */
@@ -234,13 +248,9 @@ function lane({ schema: s }: SchemaSettings): string {
   END IF;`;
 }
 
-function reapExpiredLeases({ schema: s, channel, userType }: SchemaSettings): string {
+function reapExpiredLeases({ schema: s, channel }: SchemaSettings, sql: Sql): string {
   const position = ["the_queue", "the_priority", "the_due", "the_seq"];
-  const step = bind(reapParts(sqlFor(s, userType)), [
-    "NULL",
-    "(expire_stale_jobs.at_most - reaped_count)",
-    ...position,
-  ]);
+  const step = bind(reapParts(sql), ["NULL", "(expire_stale_jobs.at_most - reaped_count)", ...position]);
   return `CREATE OR REPLACE FUNCTION ${s}.expire_stale_jobs(at_most integer DEFAULT NULL) RETURNS integer ${fixed("INVOKER")} AS $function$
 #variable_conflict use_column
 DECLARE

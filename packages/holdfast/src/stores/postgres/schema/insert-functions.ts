@@ -4,7 +4,7 @@ import type { Row, Statement } from "../connection/db.js";
 import type { InsertMethod, KeyedResult } from "../jobs/insert-direct.js";
 import { columnsOf, FINISHED_MEANWHILE, insertTexts, widthOf, type Width } from "../jobs/insert-sql.js";
 import { tagEntries } from "../jobs/tag-entries.js";
-import { sqlFor, WAITING, type Sql } from "../connection/sql.js";
+import { WAITING, type Sql } from "../connection/sql.js";
 import type { SchemaSettings } from "./schema.js";
 
 /**
@@ -106,13 +106,16 @@ const LOCK_TIMEOUT = {
 };
 
 /** SQL that creates the functions. */
-export function insertFunctions(settings: SchemaSettings): string {
-  return `${insertFunctionsOf(settings, "narrow")}\n${insertFunctionsOf(settings, "wide")}`;
+export function insertFunctions(sql: Sql): string {
+  return sql.hasJobSettings
+    ? `${insertFunctionsOf(sql, "narrow")}\n${insertFunctionsOf(sql, "wide")}`
+    : insertFunctionsOf(sql, "narrow");
 }
 
-function insertFunctionsOf({ schema: s, userType }: SchemaSettings, width: Width): string {
+function insertFunctionsOf(sql: Sql, width: Width): string {
+  const { s } = sql;
   const functions = functionsOf(width);
-  const texts = insertTexts(sqlFor(s, userType), width);
+  const texts = insertTexts(sql, width);
   const batch = BATCHES[width].map((_, at) => `$${at + 1}`);
   const wait = `$${batch.length + 1}`;
   const holder = `$${batch.length + 2}`;
@@ -189,7 +192,7 @@ BEGIN
   IF the_state IS NULL OR the_state NOT IN ${WAITING} THEN RETURN 'kept'; END IF;
   DELETE FROM ${s}.tags g WHERE g.job = ${holder};
   ${bind(texts.rewrite, [holder, "the_queue", "the_type", "the_state"])} INTO done;
-  INSERT INTO ${s}.tags (tag, seq, job) SELECT pg_catalog.unnest(${tagEntries("l")}), l.seq, l.id FROM ${s}.live l WHERE l.id = ${holder};
+  INSERT INTO ${s}.tags (tag, seq, job) SELECT pg_catalog.unnest(${sql.hasJobSettings ? tagEntries("l") : "l.tags"}), l.seq, l.id FROM ${s}.live l WHERE l.id = ${holder};
   IF the_bytes[1] > ${LIMITS.inlineInputBytes} THEN
     INSERT INTO ${s}.inputs (job, input) VALUES (${holder}, (${INPUTS})[1]::json)
     ON CONFLICT (job) DO UPDATE SET input = excluded.input;

@@ -1,6 +1,8 @@
-import { functions } from "./functions.js";
+import { CHILDREN_PREFIX } from "../jobs/tag-entries.js";
+import { functions, functionsBefore8 } from "./functions.js";
 import { insertSignatures } from "./insert-functions.js";
 import type { Migration } from "./schema.js";
+import { forgetJobBefore8 } from "./users.js";
 import { jobsView, secondView } from "./views.js";
 
 /**
@@ -46,7 +48,10 @@ END;`;
     return `DROP VIEW ${s}.jobs;
 ${secondView(settings)}
 ALTER TABLE ${s}.live DROP COLUMN progress_data, DROP COLUMN parent, DROP COLUMN settings;
-ALTER TABLE ${s}.archive DROP COLUMN progress_data, DROP COLUMN parent, DROP COLUMN settings, DROP COLUMN worker, DROP COLUMN purge_at;`;
+ALTER TABLE ${s}.archive DROP COLUMN progress_data, DROP COLUMN parent, DROP COLUMN settings, DROP COLUMN worker, DROP COLUMN purge_at;
+DELETE FROM ${s}.tags WHERE pg_catalog.starts_with(tag, ${CHILDREN_PREFIX});
+${functionsBefore8(settings)}
+${forgetJobBefore8(settings)}`;
   },
 };
 

@@ -3,7 +3,7 @@ import { optionKeys, refuseUnknownIn, show } from "../../../options.js";
 import { type Db, unnamed } from "../connection/db.js";
 import { archiveSql } from "../jobs/archive-sql.js";
 import type { SchemaSettings, UsersTable } from "./schema.js";
-import { sqlFor } from "../connection/sql.js";
+import { sqlFor, type Sql } from "../connection/sql.js";
 import { optionSteps, type Step } from "./migration-steps.js";
 
 /** Your users' table. */
@@ -99,33 +99,20 @@ END IF;`;
  * run with their owner's privileges: a role that deletes users need have none on jobs.
  */
 function triggers({ schema: s, userType }: SchemaSettings, users: UsersTable): string {
-  const archive = archiveSql(sqlFor(s, userType));
-  const fixed = "LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp";
   const trigger = (
     table: string,
     name: string,
   ): string => `CREATE OR REPLACE TRIGGER ${name} AFTER DELETE ON ${s}.${table}
   FOR EACH ROW WHEN (pg_catalog.pg_trigger_depth() > 0) EXECUTE FUNCTION ${s}.${name}();`;
-  return `CREATE OR REPLACE FUNCTION ${s}.forget_job() RETURNS trigger ${fixed} AS $function$
-DECLARE deleted integer;
-BEGIN
-  -- The job was moved to the other table, not deleted.
-  IF TG_TABLE_NAME = 'live' AND EXISTS (SELECT FROM ${s}.archive a WHERE a.id = OLD.id) THEN RETURN NULL; END IF;
-  IF TG_TABLE_NAME = 'archive' AND EXISTS (SELECT FROM ${s}.live l WHERE l.id = OLD.id) THEN RETURN NULL; END IF;
-  WITH t AS MATERIALIZED (SELECT (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint AS now),
-  gone AS MATERIALIZED (SELECT OLD.id AS id, OLD.seq AS seq, OLD.queue AS queue, OLD.type AS type, OLD.state AS state, OLD.key AS key, OLD.tags AS tags, OLD.parent AS parent),
-  ${archive.deleteRelated("gone", "all keys")}
-  SELECT pg_catalog.count(*) FROM gone INTO deleted;
-  RETURN NULL;
-END $function$;
-CREATE OR REPLACE FUNCTION ${s}.forget_schedule() RETURNS trigger ${fixed} AS $function$
+  return `${forgetJob(sqlFor(s, userType))}
+CREATE OR REPLACE FUNCTION ${s}.forget_schedule() RETURNS trigger ${FIXED} AS $function$
 BEGIN
   DELETE FROM ${s}.slots WHERE schedule = OLD.name;
   RETURN NULL;
 END $function$;
 -- With its trigger on a previous users' table.
 DROP FUNCTION IF EXISTS ${s}.forget_user() CASCADE;
-CREATE FUNCTION ${s}.forget_user() RETURNS trigger ${fixed} AS $function$
+CREATE FUNCTION ${s}.forget_user() RETURNS trigger ${FIXED} AS $function$
 BEGIN
   DELETE FROM ${s}.archive WHERE user_id = OLD.${users.column};
   RETURN NULL;
@@ -135,4 +122,31 @@ CREATE TRIGGER holdfast_${s.slice(1, -1)} AFTER DELETE ON ${users.table} FOR EAC
 ${trigger("live", "forget_job")}
 ${trigger("archive", "forget_job")}
 ${trigger("schedules", "forget_schedule")}`;
+}
+
+const FIXED = "LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp";
+
+/** SQL that creates or replaces the function that deletes what belongs to a deleted job. */
+function forgetJob(sql: Sql): string {
+  const { s, hasJobSettings } = sql;
+  const columns = ["id", "seq", "queue", "type", "state", "key", "tags", ...(hasJobSettings ? ["parent"] : [])];
+  return `CREATE OR REPLACE FUNCTION ${s}.forget_job() RETURNS trigger ${FIXED} AS $function$
+DECLARE deleted integer;
+BEGIN
+  -- The job was moved to the other table, not deleted.
+  IF TG_TABLE_NAME = 'live' AND EXISTS (SELECT FROM ${s}.archive a WHERE a.id = OLD.id) THEN RETURN NULL; END IF;
+  IF TG_TABLE_NAME = 'archive' AND EXISTS (SELECT FROM ${s}.live l WHERE l.id = OLD.id) THEN RETURN NULL; END IF;
+  WITH t AS MATERIALIZED (SELECT (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::bigint AS now),
+  gone AS MATERIALIZED (SELECT ${columns.map((column) => `OLD.${column} AS ${column}`).join(", ")}),
+  ${archiveSql(sql).deleteRelated("gone", "all keys")}
+  SELECT pg_catalog.count(*) FROM gone INTO deleted;
+  RETURN NULL;
+END $function$;`;
+}
+
+/** SQL that replaces that function, if it exists, by one that works without the columns of migration 8. */
+export function forgetJobBefore8({ schema: s, userType }: SchemaSettings): string {
+  return `IF pg_catalog.to_regprocedure('${s}.forget_job()') IS NOT NULL THEN
+${forgetJob(sqlFor(s, userType, { hasJobSettings: false }))}
+END IF;`;
 }
