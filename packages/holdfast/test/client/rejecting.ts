@@ -13,7 +13,7 @@ const NOTHING_FITS: unknown[][] = [
   ["", "", null],
 ];
 // Not asynchronous calls; and after `close` every call is refused.
-const LEFT_OUT = ["constructor", "forUser", "on", "work", "close"];
+const LEFT_OUT = ["constructor", "forUser", "on", "work", "follow", "close"];
 
 /** Calls of the client reject and never throw, so that callers need not handle both. */
 export function rejectingCases(name: string, open: () => Promise<string | Store>): void {

@@ -143,7 +143,12 @@ export class Changes {
     refuseUnknown(bulk, BULK_KEYS, call);
     if (typeof target === "string") return updateJob(engine, readId(target), update, scope as { user?: string });
     // Before the first write: a job whose type rejects the input must not fail the call when others have been changed.
-    const rejecting = await checkInput(engine, update, readFilter(target, engine.clock.now()), this.#inputView);
+    const rejecting = await checkInput(
+      engine,
+      update,
+      readFilter(target, engine.clock.now(), "pending"),
+      this.#inputView,
+    );
     const apply: Change<UpdateResult["status"]>["apply"] = (_ids, within, jobs) =>
       updateJobs(engine, jobs, update, within, rejecting);
     return this.#changeMatching(target, scope, { counted: ["updated"], apply, example: "pending" }, bulk);
