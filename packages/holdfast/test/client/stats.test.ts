@@ -109,6 +109,8 @@ describe("A-26 E-01 stats", () => {
   });
 });
 
+const RUNNING = { paused: false, pausedAt: null, pausedBy: null };
+
 describe("queues", () => {
   it("are listed with their priorities once jobs have used them", async () => {
     const { hf } = await open();
@@ -116,8 +118,8 @@ describe("queues", () => {
     await hf.enqueue(cleanup, {}, { queue: "mail" });
     await hf.enqueue(cleanup);
     expect(await hf.queues()).toEqual([
-      { queue: "default", paused: false, priorities: [0] },
-      { queue: "mail", paused: false, priorities: [5, 0] },
+      { queue: "default", ...RUNNING, priorities: [0] },
+      { queue: "mail", ...RUNNING, priorities: [5, 0] },
     ]);
   });
 
@@ -129,10 +131,10 @@ describe("queues", () => {
     // By then the store has forgotten the lane of the job.
     await clock.advance("1h");
     await hf.maintain();
-    expect(await engineOf(hf).store.queues()).toEqual([{ queue: "waiting", paused: false, priorities: [1] }]);
+    expect(await engineOf(hf).store.queues()).toEqual([{ queue: "waiting", ...RUNNING, priorities: [1] }]);
     expect(await hf.queues()).toEqual([
-      { queue: "done", paused: false, priorities: [] },
-      { queue: "waiting", paused: false, priorities: [1] },
+      { queue: "done", ...RUNNING, priorities: [] },
+      { queue: "waiting", ...RUNNING, priorities: [1] },
     ]);
   });
 
