@@ -18,6 +18,7 @@ const FOR_USERS = [
   "jobs.count",
   "jobs.searchCount",
   "jobs.get",
+  "jobs.explain",
   "jobs.retry",
   "jobs.cancel",
   "session.get",

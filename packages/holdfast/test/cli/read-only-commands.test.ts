@@ -151,6 +151,8 @@ describe("commands that read change nothing on PostgreSQL", () => {
       "migration 7: names of the API",
       "migration 8: parents, settings and purge times",
       "migration 9: an index of purge times",
+      "migration 10: error groups, history and transitions",
+      "migration 11: indexes of error groups",
     ]);
     await expectDoctorToFind(ws, /problem +schema version: the tables of Holdfast are missing/);
     expect((await ws.run("jobs", "list")).stderr).toMatch(

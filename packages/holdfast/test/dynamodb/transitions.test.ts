@@ -93,6 +93,11 @@ const toBatch = ({ operation, text }: SentRequest): boolean =>
 const toNumbers = ({ operation, text }: SentRequest): boolean =>
   operation === "UpdateItem" && text.includes('"following"') && text.includes("#number");
 
+/** The states of each job; sorted unless their order matters. */
+function statesOf(states: Readonly<Record<string, readonly State[]>>, inOrder: boolean): Record<string, State[]> {
+  return Object.fromEntries(Object.entries(states).map(([id, each]) => [id, inOrder ? [...each] : each.toSorted()]));
+}
+
 describe("several processes", () => {
   it.each([
     ["without faults", 0],
@@ -136,7 +141,9 @@ describe("several processes", () => {
     const count = Object.values(expected).flat().length;
     for (const reader of readers) {
       await reader.until(count);
-      expect(reader.states()).toEqual(expected);
+      // In order, unless a response was lost: then a batch of another process may be later than the reader waits.
+      const inOrder = share === 0;
+      expect(statesOf(reader.states(), inOrder)).toEqual(statesOf(expected, inOrder));
     }
   });
 
@@ -232,7 +239,7 @@ describe("a process that cannot write", () => {
   });
 });
 
-describe("while nobody follows", () => {
+describe("without a follower", () => {
   /** A store whose requests are recorded. */
   async function recorded(options: object = {}): Promise<{ store: DynamoStore; recorder: Recorder }> {
     const { table } = await openScene(server, options);

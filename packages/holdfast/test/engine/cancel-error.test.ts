@@ -64,15 +64,15 @@ describe("an asynchronous backoff", () => {
   });
 
   it.each([
-    ["that rejects", () => Promise.reject(new Error("no table"))],
-    ["of no duration", () => Promise.resolve("soon")],
-  ])("%s retries in 30 s and is logged", async (_what, backoff) => {
+    ["that rejects", () => Promise.reject(new Error("no table")), "the backoff function failed"],
+    ["of no duration", () => Promise.resolve("soon"), "no valid delay"],
+  ])("%s retries in 30 s and is logged", async (_what, backoff, message) => {
     const type = failing(backoff);
     const { hf, clock, job: read, lines } = await scene({ jobs: [type] });
     const { id } = await hf.enqueue(type);
     await hf.runNext();
     expect((await read(id)).runAt.getTime() - clock.now()).toBe(30_000);
-    expect(lines[0]).toMatchObject({ level: "error", message: expect.stringContaining("the backoff function failed") });
+    expect(lines[0]).toMatchObject({ level: "error", message: expect.stringContaining(message) as string });
   });
 
   it("that never settles is given up after 10 s", async () => {

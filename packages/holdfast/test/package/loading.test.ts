@@ -37,10 +37,10 @@ describe('import "holdfast"', () => {
 
   it("loads no store, admin API, CLI or schema library", () => {
     const loaded = loadedBy(pathToFileURL(join(DIST, "index.js")).href);
-    expect(loaded.length).toBeLessThanOrEqual(110);
+    expect(loaded.length).toBeLessThanOrEqual(120);
     const own = loaded.filter((file) => file.startsWith("packages/"));
     const folders = new Set(own.map((file) => file.split("/").slice(3, -1)[0] ?? ""));
-    expect([...folders].toSorted()).toEqual(["", "access", "engine", "job", "observe", "schedule"]);
+    expect([...folders].toSorted()).toEqual(["", "access", "engine", "history", "job", "observe", "schedule"]);
     expect(loaded.filter((file) => !file.startsWith("packages/"))).toEqual([expect.stringContaining("croner")]);
   });
 });

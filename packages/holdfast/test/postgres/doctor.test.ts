@@ -36,7 +36,7 @@ async function ward(options: Omit<PostgresOptions, "pool"> = {}, query = ""): Pr
   };
 }
 
-/** A pool whose sessions wait for a lock a tenth of the time that they are told. It is ended after the test. */
+/** A pool whose sessions wait for a lock a tenth of the time that they would. It is ended after the test. */
 function impatientPool(): pg.Pool {
   const pool = server.pool();
   onTestFinished(() => pool.end());

@@ -39,7 +39,7 @@ async function readAll(
 const idsOf = (found: readonly TransitionRecord[]): string[] => found.map(({ id }) => id);
 
 describe("transitions", () => {
-  it("are recorded only while somebody follows, for every change of state", async () => {
+  it("are recorded only with a follower, for every change of state", async () => {
     const { store, sql } = await openScene(server);
     await add(store);
     expect(await sql("SELECT 1 FROM $s.transitions")).toEqual([]);
@@ -209,7 +209,7 @@ describe("transitions", () => {
     expect(await store.transitions(next.replace(/^\w+/, "zz"), 10)).toBeNull();
   });
 
-  it("are not recorded any more after a purge that finds that nobody follows", async () => {
+  it("are not recorded any more after a purge without followers", async () => {
     const clock = fakeClock();
     const { store, sql } = await openScene(server, { clock });
     await store.recordTransitions(1_000);

@@ -451,19 +451,19 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
   "jobs.purge": { input: z.strictObject({ state: finished, olderThan: duration }), result: operation },
   "errors.list": {
     input: z.strictObject({
-      type: string(LIMITS.typeLength).optional(),
-      limit: count(1, LIMITS.errorGroups).optional(),
+      type: string(LIMITS.typeLength).optional().describe("Only groups of this job type."),
+      limit: count(1, LIMITS.errorGroups).optional().meta({ description: "Groups to return.", default: 100 }),
     }),
     result: z.object({ groups: z.array(errorGroup) }),
   },
   "history.get": {
     input: z.strictObject({
-      from: instant.optional(),
-      to: instant.optional(),
-      by: z.enum(["queue", "type"]).optional(),
-      queue: string(LIMITS.queueLength).optional(),
-      type: string(LIMITS.typeLength).optional(),
-      resolution: resolution.optional(),
+      from: instant.optional().describe("Default: an hour before `to`. At most 30 days ago."),
+      to: instant.optional().describe("Default: now."),
+      by: z.enum(["queue", "type"]).optional().describe("One series per queue or type. Default: one of all jobs."),
+      queue: string(LIMITS.queueLength).optional().describe("Only jobs of this queue."),
+      type: string(LIMITS.typeLength).optional().describe("Only jobs of this type."),
+      resolution: resolution.optional().describe("Default: minutes within the last day, else hours."),
     }),
     result: z.object({
       resolution,
@@ -474,11 +474,16 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
   },
   "transitions.list": {
     input: z.strictObject({
-      cursor: string(4_000).optional(),
-      type: z.array(string(LIMITS.typeLength)).min(1).max(MAX_NAMES).optional(),
-      queue: z.array(string(LIMITS.queueLength)).min(1).max(MAX_NAMES).optional(),
-      state: z.array(state).min(1).max(STATE_NAMES.length).optional(),
-      limit: count(1, 1_000).optional(),
+      cursor: string(4_000).optional().describe("Where the previous page ended. Default: begin now."),
+      type: z.array(string(LIMITS.typeLength)).min(1).max(MAX_NAMES).optional().describe("Jobs of one of these types."),
+      queue: z
+        .array(string(LIMITS.queueLength))
+        .min(1)
+        .max(MAX_NAMES)
+        .optional()
+        .describe("Jobs in one of these queues."),
+      state: z.array(state).min(1).max(STATE_NAMES.length).optional().describe("Changes to one of these states."),
+      limit: count(1, 1_000).optional().meta({ description: "Transitions per page.", default: 200 }),
     }),
     result: z.object({
       transitions: z.array(z.object({ id: z.string(), type: z.string(), queue: z.string(), to: state, at: time })),

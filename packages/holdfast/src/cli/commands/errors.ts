@@ -17,7 +17,7 @@ export const errorsCommand: Command = command({
   },
   examples: [
     { line: "errors", description: "The latest groups." },
-    { line: "jobs retry --fingerprint 046f196ccd61eace", description: "Retry the jobs of a group." },
+    { line: "errors --type email.welcome", description: "The groups of a job type." },
   ],
   run: (context, { flags }) =>
     withAdmin(context, flags, async (client) => {

@@ -7,7 +7,7 @@ import type { Table } from "./connection/table.js";
 import { ttlSeconds } from "./jobs/items.js";
 import { ERROR_GROUPS, type Key } from "./jobs/item-keys.js";
 
-// Nobody waits for these writes: most of the connections are left to the workers.
+// No caller waits for these writes: most of the connections are left to the workers.
 const CONCURRENT_WRITES = 8;
 // If no maintenance deletes the groups, DynamoDB does so, this long after their last error.
 const KEPT_MS = 90 * 86_400_000;

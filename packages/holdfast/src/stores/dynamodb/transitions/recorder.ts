@@ -46,7 +46,7 @@ export interface RecorderParts {
  * Records the transitions that this process makes, while jobs are followed.
  *
  * Whether they are is in the shared config, which every claim reads. If it was read too long ago, the transitions are kept until it
- * was read again, at most every NOTICED_MS. So a process that nobody follows writes nothing, and no call waits.
+ * was read again, at most every NOTICED_MS. So a process writes nothing without followers, and no call waits.
  *
  * Transitions are collected and written in batches. Each batch takes the next number of a counter, and is put under that number if
  * nothing is there. Readers read the batches in the order of their numbers. If one is missing for long, a reader puts an empty item

@@ -1,6 +1,7 @@
 import { functions, functionsBefore10 } from "./functions.js";
 import { preallocateTable } from "./preallocate.js";
 import type { Migration } from "./schema.js";
+import { jobsView, thirdView } from "./views.js";
 
 /**
  * Columns without a default are added at once, whatever the size of the table. Processes of the previous version leave them NULL
@@ -48,6 +49,7 @@ CREATE TABLE IF NOT EXISTS ${s}.following (
 INSERT INTO ${s}.following (id, epoch, until, settled, snapshots, snapshot_at) VALUES (1, 0, 0, false, '{}', 0) ON CONFLICT (id) DO NOTHING;
 -- Since when a queue is paused. Whether it is paused is in lanes.
 CREATE TABLE IF NOT EXISTS ${s}.pauses (queue text PRIMARY KEY, paused_at bigint NOT NULL, paused_by text);
+${jobsView(settings)}
 ${functions(settings)}
 DECLARE given record;
 BEGIN
@@ -72,6 +74,8 @@ END;`;
     return `
 DROP TABLE ${s}.error_groups, ${s}.history, ${s}.transitions, ${s}.following, ${s}.pauses;
 DROP SEQUENCE ${s}.followed_until;
+DROP VIEW ${s}.jobs;
+${thirdView(settings)}
 ALTER TABLE ${s}.live DROP COLUMN fingerprint;
 ALTER TABLE ${s}.archive DROP COLUMN fingerprint;
 ${functionsBefore10(settings)}`;

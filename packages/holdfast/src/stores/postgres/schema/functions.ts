@@ -59,7 +59,6 @@ export function functions(settings: SchemaSettings): string {
   return `${refuseFinished(s)}
 ${checkFunctions(settings)}
 ${laneFunction(settings)}
-${enqueue(settings)}
 ${changingFunctions(settings, sqlFor(s, userType))}
 REVOKE ALL ON FUNCTION ${every(settings)} FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION ${signatures(settings).refuseFinished} TO pg_write_all_data;`;
@@ -79,7 +78,8 @@ export function functionsBefore10(settings: SchemaSettings): string {
 }
 
 function changingFunctions(settings: SchemaSettings, sql: Sql): string {
-  return `${insertFunctions(sql)}
+  return `${enqueue(settings, sql)}
+${insertFunctions(sql)}
 ${reapExpiredLeases(settings, sql)}`;
 }
 
@@ -119,9 +119,9 @@ function bind(text: string, values: readonly string[]): string {
   return text.replaceAll(/\$(\d+)/g, (_, number: string) => values[Number(number) - 1] as string);
 }
 
-function enqueue(settings: SchemaSettings): string {
+function enqueue(settings: SchemaSettings, sql: Sql): string {
   const { schema: s, channel, userType } = settings;
-  const texts = insertTexts(sqlFor(s, userType), "narrow");
+  const texts = insertTexts(sql, "narrow");
   const one = (value: string): string => `ARRAY[${value}]`;
   const values = [
     "NULL",

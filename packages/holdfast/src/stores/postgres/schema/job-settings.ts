@@ -3,7 +3,7 @@ import { functions, functionsBefore8 } from "./functions.js";
 import { insertSignatures } from "./insert-functions.js";
 import type { Migration } from "./schema.js";
 import { forgetJobBefore8 } from "./users.js";
-import { jobsView, secondView } from "./views.js";
+import { secondView, thirdView } from "./views.js";
 
 /**
  * Parents, settings and purge times of jobs. Columns without a default are added at once, whatever the size of the table.
@@ -30,7 +30,7 @@ ALTER TABLE ${s}.archive
   ADD COLUMN IF NOT EXISTS worker text,
   -- When the job is deleted, if not by the retention of its state.
   ADD COLUMN IF NOT EXISTS purge_at bigint;
-${jobsView(settings)}
+${thirdView(settings)}
 ${functions(settings)}
 DECLARE writer record;
 BEGIN

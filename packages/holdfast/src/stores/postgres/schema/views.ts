@@ -24,8 +24,13 @@ SELECT j.id, j.user_id, j.type, j.queue, j.state AS status,
  * its members.
  */
 export function jobsView(settings: SchemaSettings): string {
+  return thirdView(settings, ["j.fingerprint AS error_fingerprint"]);
+}
+
+/** The view of migration 8. */
+export function thirdView(settings: SchemaSettings, more: readonly string[] = []): string {
   const timeout = "pg_catalog.json_extract_path_text(j.settings, 'timeoutMs')::bigint AS timeout_ms";
-  const added = ["j.progress_data", "j.parent", timeout];
+  const added = ["j.progress_data", "j.parent", timeout, ...more];
   const finished = { ...FINISHED, worker: "j.worker" };
   return jobsViewOf(settings, { added, finished }).replace("CREATE VIEW", "CREATE OR REPLACE VIEW");
 }
