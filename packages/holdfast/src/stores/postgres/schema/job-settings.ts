@@ -30,7 +30,10 @@ ALTER TABLE ${s}.archive
   ADD COLUMN IF NOT EXISTS worker text,
   -- When the job is deleted, if not by the retention of its state.
   ADD COLUMN IF NOT EXISTS purge_at bigint;
-${thirdView(settings)}
+-- A view cannot lose columns: migration 10 adds one.
+IF NOT EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = '${s}.jobs'::regclass AND attname = 'error_fingerprint') THEN
+  ${thirdView(settings)}
+END IF;
 ${functions(settings)}
 DECLARE writer record;
 BEGIN
