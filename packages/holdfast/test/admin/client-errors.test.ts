@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { serve, TIMEOUTS, type Timeouts } from "#src/admin/http/serve.js";
 import { engineOf } from "#src/engine/client/holdfast.js";
 import { until } from "#src/testing/exercise-store/until.js";
-import { mail } from "./api-scene.js";
+import { mail } from "./scene.js";
 
 /** A server that records internal errors and statuses, and raw connections to it. */
 async function scene(timeouts: Timeouts = TIMEOUTS, streamsPerCaller = 20) {

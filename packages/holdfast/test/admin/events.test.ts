@@ -2,7 +2,9 @@ import { get, type IncomingMessage } from "node:http";
 import { holdfast } from "holdfast";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
-import { adminScene, mail, STORES } from "./scene.js";
+import { adminScene, adminStores, mail } from "./scene.js";
+
+const STORES = adminStores();
 
 /** The feed polls the store five times a second here, instead of once. */
 const POLL_MS = 200;

@@ -1,6 +1,6 @@
 import { lambdaHandler, type LambdaResult } from "holdfast/admin";
 import { describe, expect, it } from "vitest";
-import { adminScene, mail } from "./api-scene.js";
+import { adminScene, mail } from "./scene.js";
 
 interface Sent {
   method?: string;

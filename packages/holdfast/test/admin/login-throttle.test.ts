@@ -6,7 +6,9 @@ import { serve } from "#src/admin/http/serve.js";
 import { engineOf, type Holdfast } from "#src/engine/client/holdfast.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { hurry } from "../hurry.js";
-import { adminScene, STORES, type AdminScene } from "./scene.js";
+import { adminScene, adminStores, type AdminScene } from "./scene.js";
+
+const STORES = adminStores();
 
 const WRONG = `hf_${"0".repeat(16)}_${"0".repeat(43)}`;
 

@@ -8,7 +8,7 @@ import { adminClient, nodeListener, type Admin } from "holdfast/admin";
 import { Hono } from "hono";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
-import { adminScene, mail } from "./api-scene.js";
+import { adminScene, mail } from "./scene.js";
 
 type Fetch = Pick<Admin, "fetch">;
 

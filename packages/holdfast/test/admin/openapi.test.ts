@@ -5,7 +5,7 @@ import { admin, ROUTES } from "holdfast/admin";
 import { Hono } from "hono";
 import { expect, it, onTestFinished } from "vitest";
 import { referenceText } from "#src/admin/contract/reference.js";
-import { adminScene } from "./api-scene.js";
+import { adminScene } from "./scene.js";
 
 type Json = { [field: string]: unknown };
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { adminScene } from "./api-scene.js";
+import { adminScene } from "./scene.js";
 
 interface ErrorBody {
   error: { code: string; message: string; issues?: { path: string; message: string }[] };

@@ -4,7 +4,7 @@ import { job, StoreMovedError, type Holdfast } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { newJob, newJobs } from "#src/testing/exercise-store/builders.js";
 import { until } from "#src/testing/exercise-store/until.js";
-import { adminScene } from "../admin/api-scene.js";
+import { adminScene } from "../admin/scene.js";
 import { startClient } from "./child.js";
 import { hurry } from "../hurry.js";
 import { connect, everyJob, integrity, open, openStore, tempFile, tempFolder } from "./scene.js";
