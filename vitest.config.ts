@@ -111,7 +111,7 @@ export default defineConfig({
       project("postgres", POSTGRES, { isolate: false }),
       project("dynamodb", DYNAMODB, { isolate: false }),
       project("cli", CLI, { isolate: false }),
-      project("admin", ADMIN),
+      project("admin", ADMIN, { isolate: false }),
       project("docs", ["test/**/*.test.ts"]),
       project("bench", ["bench/test/**/*.test.ts"]),
       project("long", ["{packages/*/test,bench/test,test}/**/*.long.test.ts"], { exclude: [] }),

@@ -1,7 +1,9 @@
 import { job } from "holdfast";
 import { admin } from "holdfast/admin";
 import { describe, expect, it } from "vitest";
-import { adminScene, STORES } from "./scene.js";
+import { adminScene, adminStores } from "./scene.js";
+
+const STORES = adminStores();
 
 const declined = job({
   type: "charge",

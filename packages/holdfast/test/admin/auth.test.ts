@@ -3,7 +3,9 @@ import { describe, expect, it } from "vitest";
 import { Sessions } from "#src/admin/auth/sessions.js";
 import type { TokenRole } from "#src/access/roles.js";
 import { fakeClock } from "holdfast/testing";
-import { adminScene, mail, STORES } from "./scene.js";
+import { adminScene, adminStores, mail } from "./scene.js";
+
+const STORES = adminStores();
 
 const NAMES = Object.keys(ROUTES) as RouteName[];
 const ROLES: readonly TokenRole[] = ["user", "viewer", "operator", "admin"];

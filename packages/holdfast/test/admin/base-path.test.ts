@@ -3,7 +3,9 @@ import { admin } from "holdfast/admin";
 import { Hono } from "hono";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { serve } from "#src/admin/http/serve.js";
-import { adminScene, STORES } from "./scene.js";
+import { adminScene, adminStores } from "./scene.js";
+
+const STORES = adminStores();
 
 /** Stores cookies as a browser does, and returns those whose path matches (RFC 6265, 5.1.4). */
 class CookieJar {

@@ -1,7 +1,9 @@
 import { tmpdir } from "node:os";
 import { holdfast, type Holdfast } from "holdfast";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { adminScene, mail, never, STORES } from "./scene.js";
+import { adminScene, adminStores, mail, never } from "./scene.js";
+
+const STORES = adminStores();
 
 async function open(store: string): Promise<Holdfast> {
   const hf = await holdfast({ store, jobs: [mail, never], logger: false });

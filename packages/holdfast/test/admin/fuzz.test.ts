@@ -1,7 +1,9 @@
 import { connect } from "node:net";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { adminScene, mail, STORES, type AdminScene } from "./scene.js";
+import { adminScene, adminStores, mail, type AdminScene } from "./scene.js";
+
+const STORES = adminStores();
 
 /** The parts of the OpenAPI document that are needed to generate calls. */
 interface Document {

@@ -1,7 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { until } from "#src/testing/exercise-store/until.js";
 import { checked, ended, errorOf } from "./results.js";
-import { adminScene, mail, never, STORES } from "./scene.js";
+import { adminScene, adminStores, mail, never } from "./scene.js";
+
+const STORES = adminStores();
 
 const HOUR = { delay: "1h" } as const;
 const MISSING = "01a1e0d0-d1c0-79bf-a2c2-8d02453060e6";

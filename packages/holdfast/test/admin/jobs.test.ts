@@ -6,7 +6,9 @@ import { engineOf } from "#src/engine/client/holdfast.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { deferred } from "../engine/scene.js";
 import { checked, ended, errorOf } from "./results.js";
-import { adminScene, mail, never, STORES } from "./scene.js";
+import { adminScene, adminStores, mail, never } from "./scene.js";
+
+const STORES = adminStores();
 
 describe.each(STORES)("the admin API on %s", (_name, store) => {
   it("C-17 lists jobs by filter, page and offset", async () => {

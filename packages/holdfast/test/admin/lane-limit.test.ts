@@ -2,7 +2,9 @@ import { describe, expect, it } from "vitest";
 import { LaneLimit } from "#src/admin/calls/lane-limit.js";
 import { engineOf } from "#src/engine/client/holdfast.js";
 import { until } from "#src/testing/exercise-store/until.js";
-import { adminScene, never, STORES } from "./scene.js";
+import { adminScene, adminStores, never } from "./scene.js";
+
+const STORES = adminStores();
 
 describe.each(STORES)("the lane limit on %s", (_name, store) => {
   it("applies to pairs of queue and priority", async () => {

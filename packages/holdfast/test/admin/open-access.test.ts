@@ -6,7 +6,9 @@ import { fakeClock } from "holdfast/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { engineOf } from "#src/engine/client/holdfast.js";
 import { until } from "#src/testing/exercise-store/until.js";
-import { adminScene, STORES } from "./scene.js";
+import { adminScene, adminStores } from "./scene.js";
+
+const STORES = adminStores();
 
 const json = (body: unknown): RequestInit => ({
   method: "POST",

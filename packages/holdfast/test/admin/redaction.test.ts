@@ -2,7 +2,9 @@ import type { AdminClient, AdminError } from "holdfast/admin";
 import type { Holdfast } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { LIMITS } from "#src/defaults.js";
-import { adminScene, STORES } from "./scene.js";
+import { adminScene, adminStores } from "./scene.js";
+
+const STORES = adminStores();
 
 const REDACT = { redact: ["input.password", "**.number", "input.keys.*"] };
 const MARK = "[redacted]";

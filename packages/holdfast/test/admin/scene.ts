@@ -7,14 +7,15 @@ import type { TokenRole } from "#src/access/roles.js";
 import { addressOf, clientSchema, prepareSchema } from "../postgres/scene.js";
 import { postgresServer } from "../postgres/server.js";
 
-const postgres = postgresServer();
-prepareSchema(postgres);
-
-/** The stores that the API is tested on, each with the URL of an empty one. */
-export const STORES: readonly [name: string, url: () => string][] = [
-  ["SQLite", () => "sqlite::memory:"],
-  ["PostgreSQL", () => addressOf(postgres.url(), clientSchema(postgres))],
-];
+/** The stores that the API is tested on, each with the URL of an empty one. Called once by a test file, outside of its tests. */
+export function adminStores(): readonly [name: string, url: () => string][] {
+  const postgres = postgresServer();
+  prepareSchema(postgres);
+  return [
+    ["SQLite", () => "sqlite::memory:"],
+    ["PostgreSQL", () => addressOf(postgres.url(), clientSchema(postgres))],
+  ];
+}
 
 export const mail: JobType<{ to: string; secret?: string | undefined }> = job({
   type: "mail",

@@ -2,7 +2,9 @@ import { job, type Holdfast, type JobType } from "holdfast";
 import type { AdminClient, JobConditions } from "holdfast/admin";
 import { describe, expect, it } from "vitest";
 import { checked, ended, errorOf } from "./results.js";
-import { adminScene, mail, never, STORES } from "./scene.js";
+import { adminScene, adminStores, mail, never } from "./scene.js";
+
+const STORES = adminStores();
 
 const REDACT = { redact: ["input.card.number", "progress.data.card"] };
 

@@ -1,6 +1,8 @@
 import type { Telemetry } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { adminScene, mail, STORES } from "./scene.js";
+import { adminScene, adminStores, mail } from "./scene.js";
+
+const STORES = adminStores();
 
 describe.each(STORES)("the trace context on %s", (_name, store) => {
   it("is shown in jobs.get, but not to users", async () => {

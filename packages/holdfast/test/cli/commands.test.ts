@@ -326,7 +326,7 @@ describe.each(storesOf(server))("holdfast on %s", (_name, address) => {
       { concurrency: 3, types: ["mail"] },
     ]);
     expect((await hf.schedules.get("digest"))?.origin).toBe("code");
-    const { id } = await json<{ id: string }>("enqueue", "mail", '{"to":"ada","ms":1500}');
+    const { id } = await json<{ id: string }>("enqueue", "mail", '{"to":"ada","after":"SIGTERM","ms":300}');
     await until("the job to run", async () => (await hf.get(id))?.state === "running", 60_000);
     working.child.kill("SIGTERM");
     expect(await working.ended).toBe(0);

@@ -8,10 +8,10 @@ import { SLOW, storesOf, workspace, type Workspace } from "./workspace.js";
 
 const server = postgresServer();
 
-/** Enqueues `count` jobs that take `ms` each. */
-async function enqueue({ hf }: Workspace, count: number, ms: number): Promise<string[]> {
+/** Enqueues `count` jobs that take `ms` each, or `ms` after a signal. */
+async function enqueue({ hf }: Workspace, count: number, ms: number, after?: "SIGTERM"): Promise<string[]> {
   const ids: string[] = [];
-  for (let n = 0; n < count; n++) ids.push((await hf.enqueueNamed("mail", { to: `${n}`, ms })).id);
+  for (let n = 0; n < count; n++) ids.push((await hf.enqueueNamed("mail", { to: `${n}`, after, ms })).id);
   return ids;
 }
 const isRunning =
@@ -22,7 +22,7 @@ const isRunning =
 describe.each(storesOf(server))("process on %s", (_name, address) => {
   it("B-14 finishes running jobs after SIGTERM and releases others", SLOW, async () => {
     const ws = await workspace(address);
-    await enqueue(ws, 20, 1_500);
+    await enqueue(ws, 20, 300, "SIGTERM");
     const processing = ws.start("process", "jobs.ts", "--concurrency", "2", "--json");
     await until("two to run", async () => (await ws.hf.stats()).states.running === 2, 60_000);
     processing.child.kill("SIGTERM");

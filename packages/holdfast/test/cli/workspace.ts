@@ -17,7 +17,7 @@ export const SHORT_LIMITS: Readonly<Record<string, string>> = {
   NODE_OPTIONS: `--import=${new URL("../fixtures/short-limits.mjs", import.meta.url).href}`,
 };
 
-/** A jobs module in TypeScript. */
+/** A jobs module in TypeScript. Its mail takes `ms`, or `ms` after a signal of the process. */
 export const MODULE = `
 import { appendFileSync } from "node:fs";
 import { job, type Holdfast } from "holdfast";
@@ -26,8 +26,14 @@ export const mail = job({
   type: "mail",
   retry: { maxAttempts: 1 },
   input: { "~standard": { version: 1, vendor: "test", validate: (value: unknown) => ({ value }) } } as const,
-  async run({ input, signal }: { input: { to: string; ms?: number }; signal: AbortSignal }) {
+  async run({ input, signal }: { input: { to: string; after?: string; ms?: number }; signal: AbortSignal }) {
     if (input.to === Address.Unknown) throw new Error("no such address");
+    if (input.after !== undefined) {
+      // A signal that is waited for does not keep a process alive.
+      const alive = setInterval(() => {}, 60_000);
+      await new Promise((resolve) => void process.once(input.after, resolve));
+      clearInterval(alive);
+    }
     await new Promise((resolve) => setTimeout(resolve, input.ms ?? 0));
     appendFileSync(new URL("ran.txt", import.meta.url), input.to + (signal.aborted ? " aborted" : "") + "\\n");
     return { sent: true };

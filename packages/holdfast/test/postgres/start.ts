@@ -26,7 +26,8 @@ export async function startPostgres({ durable = false }: { durable?: boolean } =
     persistent: false,
     // PostgreSQL refuses to run as root.
     createPostgresUser: process.getuid?.() === 0,
-    initdbFlags: ["--no-sync"],
+    // One iteration instead of 4,096 to check a password: a connection takes two thirds of the time.
+    initdbFlags: ["--no-sync", "-c", "scram_iterations=1"],
     postgresFlags: [
       "listen_addresses=127.0.0.1",
       `max_connections=${200 + 50 * availableParallelism()}`,

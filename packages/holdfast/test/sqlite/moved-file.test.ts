@@ -6,6 +6,7 @@ import { newJob, newJobs } from "#src/testing/exercise-store/builders.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { adminScene } from "../admin/scene.js";
 import { startClient } from "./child.js";
+import { hurry } from "../hurry.js";
 import { connect, everyJob, integrity, open, openStore, tempFile, tempFolder } from "./scene.js";
 
 const quick = job({ type: "quick", run: () => "done" });
@@ -166,9 +167,10 @@ it("/readyz fails while the file is moved", async () => {
   const status = async (): Promise<number> => (await send("/readyz")).status;
   expect(await status()).toBe(200);
   renameSync(file, `${file}.away`);
-  await until("it to fail", async () => (await status()) === 503, 10_000);
+  // It asks the store once a second.
+  await hurry(() => until("it to fail", async () => (await status()) === 503, 100_000));
   renameSync(`${file}.away`, file);
-  await until("it to be ready", async () => (await status()) === 200, 10_000);
+  await hurry(() => until("it to be ready", async () => (await status()) === 200, 100_000));
 });
 
 it("a server logs once that its file is moved, and once that it is back", async () => {
