@@ -163,7 +163,8 @@ export interface Store {
   queues(): Promise<QueueRecord[]>;
   /**
    * Counts the due jobs of a queue that a claim would take before a job at `before`: those of higher priority, and those of the
-   * same priority with an earlier due time or, on stores with strict order, an earlier insert. Counts up to `atMost`.
+   * same priority with an earlier due time or, on stores with strict order, an earlier insert. Counts up to `atMost`. A store without
+   * strict order may estimate large numbers.
    */
   countAhead(before: QueuePosition, atMost: number): Promise<number>;
 
@@ -179,10 +180,11 @@ export interface Store {
 
   /** Stores a record of history. Replaces the record of the same resolution, time and writer. */
   putHistory(records: readonly HistoryRecord[]): Promise<void>;
+  /** Returns the records of a range, in order. Fewer than `limit` mean that there are no more. */
   history(range: HistoryRange): Promise<HistoryRecord[]>;
   /**
    * Replaces records by one, in one transaction, if all of them are still stored as they were read. Otherwise it writes nothing and
-   * returns false. The new record may have the writer of one of them.
+   * returns false. The new record may have the writer of one of them. At most 50 records with 500 KB in all.
    */
   mergeHistory(merge: HistoryMerge): Promise<boolean>;
   /** Deletes records of a resolution with `at < before`. Returns how many it deleted, at most `limit`. */
@@ -190,16 +192,20 @@ export interface Store {
 
   /**
    * Records transitions of all processes for at least `forMs` from now. Returns a cursor: every transition that is committed after
-   * this call has returned is found after it. Without a call for longer than that, nothing is recorded, and older cursors expire.
+   * this call has returned is found after it, possibly some seconds later. Without a call for longer than that, nothing is recorded,
+   * and older cursors expire. The first call may take some seconds. Imports and deletions are not transitions.
    */
   recordTransitions(forMs: number): Promise<string>;
   /**
-   * Returns up to about `limit` transitions after the cursor, from all processes, each once. None is missed, whatever the order in
+   * Returns up to `limit` transitions after the cursor, from all processes, each once. None is missed, whatever the order in
    * which transactions commit. Null: the cursor has expired; transitions after it were deleted or not recorded. Throws
    * `InvalidOptionError` for a cursor that this store did not return.
    */
   transitions(cursor: string, limit: number): Promise<TransitionPage | null>;
-  /** Deletes transitions recorded before `before`, and the oldest beyond `LIMITS.transitions`. Returns how many, at most `limit`. */
+  /**
+   * Deletes transitions recorded before `before`, and the oldest beyond `LIMITS.transitions`. Returns how many, at most `limit`; a store
+   * that deletes them in batches may delete a few more. If recording has ended, it also lets processes notice that.
+   */
   purgeTransitions(request: { before: number; limit: number }): Promise<number>;
 
   /**

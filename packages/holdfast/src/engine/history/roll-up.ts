@@ -21,6 +21,7 @@ const HOUR_AFTER_MS = 5 * MINUTE_MS;
 const LONGEST_GAP_MS = 48 * HOUR_MS;
 const MERGED = "merged";
 const MAX_MERGED = 50;
+const MAX_MERGED_LENGTH = 400_000;
 const DEPTHS = "depths";
 /** How often records are merged and deleted. */
 export const ROLL_UP_MS: number = 5 * MINUTE_MS;
@@ -70,8 +71,7 @@ export class RollUp {
       byMinute.set(record.at, [...(byMinute.get(record.at) ?? []), record]);
     }
     for (const [at, all] of byMinute) {
-      // A store can replace a limited number at a time. The rest is merged by the next run.
-      const records = [...all.filter(isMerged), ...all.filter((record) => !isMerged(record))].slice(0, MAX_MERGED);
+      const records = atOnce([...all.filter(isMerged), ...all.filter((record) => !isMerged(record))]);
       if (records.length < 2) continue;
       // Another process may merge the same minute: the store lets one of them.
       const merged = { resolution: "minute", at, writer: MERGED, data: merge(records).toText() } as const;
@@ -117,6 +117,12 @@ export function merge(records: readonly HistoryRecord[]): Counts {
   const sum = new Counts();
   for (const { data } of records) sum.merge(Counts.parse(data));
   return sum;
+}
+
+/** As many as a store can replace at a time. The rest is merged by the next run. */
+function atOnce(records: readonly HistoryRecord[]): HistoryRecord[] {
+  let length = 0;
+  return records.slice(0, MAX_MERGED).filter(({ data }) => (length += data.length) <= MAX_MERGED_LENGTH);
 }
 
 function isMerged({ writer }: HistoryRecord): boolean {
