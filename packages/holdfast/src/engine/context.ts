@@ -7,7 +7,7 @@ import type { ErrorGroups } from "./events/error-groups.js";
 import type { Emitter } from "./events/events.js";
 import type { Logger } from "./events/logger.js";
 import type { HistoryRecorder } from "./history/recorder.js";
-import type { LeasedJob } from "./worker/outcome.js";
+import type { LeasedJob } from "./worker/decide-outcome.js";
 import type { Redactor } from "../redact.js";
 import type { Restorer } from "../restore.js";
 import type { Reports } from "./events/reports.js";

@@ -1,4 +1,4 @@
-import type { LeasedJob } from "../engine/worker/outcome.js";
+import type { LeasedJob } from "../engine/worker/decide-outcome.js";
 import { isFinished } from "../job/state.js";
 import type { ClaimRequest, ReapedJob, NewJob, Store } from "../store.js";
 import type { FakeClock } from "./clock.js";

@@ -6,7 +6,7 @@ import {
   rejectUnrun,
   released,
   type LeasedJob,
-} from "../engine/worker/outcome.js";
+} from "../engine/worker/decide-outcome.js";
 import { NotRetryable } from "../errors.js";
 import { STALE_FINGERPRINT } from "../job/fingerprint.js";
 import type { JobUpdate, NewJob, Outcome } from "../store.js";

@@ -2,7 +2,7 @@ import type { Clock, Timer } from "../../clock.js";
 import { STALE_FINGERPRINT } from "../../job/fingerprint.js";
 import { STALE_ERROR } from "../../job/state.js";
 import type { ErrorGroupRecord, Outcome, Store } from "../../store.js";
-import type { LeasedJob } from "../worker/outcome.js";
+import type { LeasedJob } from "../worker/decide-outcome.js";
 import type { Emitter } from "./events.js";
 
 // Failures are counted in memory and written together: a store that fails a thousand jobs a second gets one write.

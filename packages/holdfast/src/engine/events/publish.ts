@@ -3,7 +3,7 @@ import { EXPIRED_ERROR, isLeased, STALE_ERROR } from "../../job/state.js";
 import type { ReapedJob, Outcome } from "../../store.js";
 import type { ErrorEvent, JobEvent } from "./events.js";
 import { leaseEvent, queueWaitMs, type EngineContext, type HeldLease } from "../context.js";
-import { NO_HANDLER } from "../worker/outcome.js";
+import { NO_HANDLER } from "../worker/decide-outcome.js";
 import type { SettlerResult } from "../worker/settler.js";
 import { errorWithoutStack } from "./reports.js";
 

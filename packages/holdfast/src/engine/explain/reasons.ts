@@ -3,7 +3,7 @@ import { lengthOf } from "../../duration.js";
 import { isLive } from "../../live-worker.js";
 import { isFinished, isLeased } from "../../job/state.js";
 import type { QueueRecord, StoredJob, StoredWorker } from "../../store.js";
-import { NO_HANDLER } from "../worker/outcome.js";
+import { NO_HANDLER } from "../worker/decide-outcome.js";
 
 /**
  * Why a job does not run. Later versions add kinds, so handle those you do not know by showing their text.

@@ -2,7 +2,7 @@ import { isLeased } from "../../job/state.js";
 import type { Claim, Outcome } from "../../store.js";
 import { newHeldLease, type EngineContext, type HeldLease } from "../context.js";
 import { publishClaim } from "../events/publish.js";
-import { rejectUnrun } from "./outcome.js";
+import { rejectUnrun } from "./decide-outcome.js";
 
 /** How a claim was made. */
 interface ClaimCall {

@@ -5,11 +5,11 @@ import { fromJson } from "../../job/json.js";
 import type { Outcome, SettleResult } from "../../store.js";
 import { completeInTransaction } from "./completion.js";
 import type { EngineContext, HeldLease } from "../context.js";
-import { failurePolicy } from "./failure-policy.js";
+import { retrySettings } from "./retry-settings.js";
 import { inTransaction } from "../enqueue/in-transaction.js";
 import { readCarrier, type TraceCarrier } from "../events/telemetry.js";
 import { retryUntilExpired } from "../retry-busy.js";
-import { cancelled, completed, failed, released } from "./outcome.js";
+import { cancelled, completed, failed, released } from "./decide-outcome.js";
 import { settleAndWait } from "./settle-outcome.js";
 
 /**
@@ -104,7 +104,7 @@ export function newLease(engine: EngineContext, held: HeldLease, leaseMs: number
 
     fail: async (error, options = {}) => {
       held.thrown = { error };
-      const policy = { ...failurePolicy(engine, held), retry: options.retry ?? true };
+      const policy = { ...retrySettings(engine, held), retry: options.retry ?? true };
       const outcome = await failed(held, error, policy);
       const result = await settle(outcome);
       return result === "cancelled" ? "cancelled" : (outcome.to as "failed" | "dead" | "cancelled");

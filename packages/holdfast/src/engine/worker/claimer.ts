@@ -3,7 +3,7 @@ import { DEFAULTS, LIMITS } from "../../defaults.js";
 import type { Claim, NewJob, Outcome } from "../../store.js";
 import type { EngineContext, HeldLease } from "../context.js";
 import { acceptClaim } from "./accept-claim.js";
-import { released } from "./outcome.js";
+import { released } from "./decide-outcome.js";
 import { Prefetch } from "./prefetch.js";
 import { settleInBackground } from "./settle-outcome.js";
 

@@ -2,7 +2,7 @@ import { InvalidOptionError, LeaseLostError } from "../../errors.js";
 import { encodeOutput } from "../../job/job.js";
 import type { Note, Outcome, SettleResult } from "../../store.js";
 import type { EngineContext, HeldLease } from "../context.js";
-import { completed } from "./outcome.js";
+import { completed } from "./decide-outcome.js";
 import { setPurgeTime } from "./settle-outcome.js";
 
 /**

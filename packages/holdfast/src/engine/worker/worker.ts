@@ -22,11 +22,11 @@ import type { Hint, LeaseResult, Outcome } from "../../store.js";
 import { Claimer } from "./claimer.js";
 import { isCommitted } from "./completion.js";
 import { leaseEvent, type EngineContext, type HeldLease } from "../context.js";
-import { failurePolicy } from "./failure-policy.js";
+import { retrySettings } from "./retry-settings.js";
 import { LeaseKeeper } from "./lease-keeper.js";
 import { publishLost, publishOutcome, publishStart, publishStuck } from "../events/publish.js";
 import { retryUntilExpired } from "../retry-busy.js";
-import { cancelled, completed, deferUnknownType, failed, released } from "./outcome.js";
+import { cancelled, completed, deferUnknownType, failed, released } from "./decide-outcome.js";
 import { Run } from "./run.js";
 import { HandlerContext } from "./run-context.js";
 import { settleInBackground } from "./settle-outcome.js";
@@ -443,7 +443,7 @@ export class JobWorker implements Worker {
 
   #failed(run: Run, error: unknown, byHandler: boolean): Outcome | Promise<Outcome> {
     run.lease.thrown = { error };
-    const policy = failurePolicy(this.#engine, run.lease);
+    const policy = retrySettings(this.#engine, run.lease);
     if (byHandler) return failed(run.lease, error, policy);
     const storeStack = !isOneOf(error, [HoldfastError]);
     return failed(run.lease, error, { ...policy, retry: !isOneOf(error, PAYLOAD_ERRORS), storeStack });
@@ -503,7 +503,7 @@ export class JobWorker implements Worker {
     }
     lease.thrown = { error };
     // Without a retry there is no backoff to wait for.
-    const dead = failed(lease, error, { ...failurePolicy(this.#engine, lease), retry: false }) as Outcome;
+    const dead = failed(lease, error, { ...retrySettings(this.#engine, lease), retry: false }) as Outcome;
     settleInBackground(this.#engine, lease, dead, (_lease, _dead, second) => lease.trace?.end("lost", second));
   };
 

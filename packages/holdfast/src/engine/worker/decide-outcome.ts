@@ -68,7 +68,7 @@ const STORED_ERROR_LIMITS = {
   dataBytes: LIMITS.errorDataBytes,
 };
 
-export interface FailurePolicy {
+export interface RetrySettings {
   backoff: Backoff;
   random: () => number;
   now: number;
@@ -86,7 +86,7 @@ export interface FailurePolicy {
  * The attempt failed: the job waits for a retry, or is dead. If the handler threw `Cancel`, the job is cancelled. A promise if
  * the backoff function returns one.
  */
-export function failed(lease: LeasedJob, thrown: unknown, policy: FailurePolicy): Outcome | Promise<Outcome> {
+export function failed(lease: LeasedJob, thrown: unknown, policy: RetrySettings): Outcome | Promise<Outcome> {
   const { job } = lease;
   const isDead = isNotRetryable(thrown) || policy.retry === false || job.attempt >= job.maxAttempts;
   const described = redactError(policy.redact, describeError(thrown, STORED_ERROR_LIMITS));
@@ -106,7 +106,7 @@ export function failed(lease: LeasedJob, thrown: unknown, policy: FailurePolicy)
 function retryDelay(
   attempt: number,
   thrown: unknown,
-  { backoff, random, onInvalidBackoff }: FailurePolicy,
+  { backoff, random, onInvalidBackoff }: RetrySettings,
 ): number | Promise<number> {
   const invalid = (error: unknown): number => {
     onInvalidBackoff(error);

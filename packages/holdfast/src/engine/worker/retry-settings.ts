@@ -3,13 +3,13 @@ import { DEFAULTS } from "../../defaults.js";
 import { InvalidOptionError } from "../../errors.js";
 import type { Backoff } from "../../job/retry.js";
 import type { EngineContext } from "../context.js";
-import type { FailurePolicy, LeasedJob } from "./outcome.js";
+import type { RetrySettings, LeasedJob } from "./decide-outcome.js";
 
 /** The retry settings for a failed attempt: those of the job type or, if it is not known here, those of the client. */
-export function failurePolicy(
+export function retrySettings(
   { clock, logger, random, redact, types, retry }: EngineContext,
   { job }: LeasedJob,
-): FailurePolicy {
+): RetrySettings {
   const { backoff } = types.get(job.type) ?? retry;
   const onInvalidBackoff = (error: unknown): void => {
     const problem = error instanceof InvalidOptionError ? "returned no valid delay" : "failed";
