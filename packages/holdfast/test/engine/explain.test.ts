@@ -128,7 +128,7 @@ describe("explain", () => {
     expect(await reasons(on, done.id)).toEqual(["completed: It completed at 2026-01-01T00:00:00Z after 1 attempt."]);
     const { id: holder } = await on.hf.enqueue(mail, {}, { unique: "only", delay: "1h" });
     expect(await reasons(on, dead.id)).toEqual([
-      'dead: It is dead since 2026-01-01T00:00:00Z, after 1 attempt: "wrong address".',
+      'dead: It has been dead since 2026-01-01T00:00:00Z, after 1 attempt: "wrong address".',
       `key-held: It cannot be retried now: job ${holder} holds its unique key.`,
     ]);
     await on.hf.cancel(holder);

@@ -1,6 +1,7 @@
 import { ALL_QUEUES } from "../../defaults.js";
 import { lengthOf } from "../../duration.js";
 import { isLive } from "../../live-worker.js";
+import { truncate } from "../../job/json.js";
 import { isFinished, isLeased } from "../../job/state.js";
 import type { QueueRecord, StoredJob, StoredWorker } from "../../store.js";
 import { NO_HANDLER } from "../worker/decide-outcome.js";
@@ -64,6 +65,7 @@ export interface Situation {
 }
 
 const MAX_NAMES = 5;
+const MAX_MESSAGE_LENGTH = 200;
 
 /** All reasons, the decisive one first. Never empty. */
 export function reasonsOf(situation: Situation, now: number): Reason[] {
@@ -110,10 +112,10 @@ function finishedReasons({ job, keyHolder }: Situation): Reason[] {
     const text = `It completed${at} after ${attempts}.`;
     return [reason("completed", text, "hf.rerun(id) enqueues a new job with the same input.")];
   }
-  const why = job.error === null ? "" : `: "${job.error.message}"`;
+  const why = job.error === null ? "" : `: ${quoted(job.error.message)}`;
   const ended =
     job.state === "dead"
-      ? reason("dead", `It is dead since ${timeText(job.finishedAt ?? 0)}, after ${attempts}${why}.`, RETRY)
+      ? reason("dead", `It has been dead since ${timeText(job.finishedAt ?? 0)}, after ${attempts}${why}.`, RETRY)
       : reason("cancelled", `It was cancelled${at}${why}.`, RETRY);
   if (keyHolder === null) return [ended];
   const text = `It cannot be retried now: job ${keyHolder} holds its unique key.`;
@@ -164,7 +166,7 @@ function timeReasons(job: StoredJob, now: number): Reason[] {
     return [{ kind: "no-handler", text, change: `Start a worker whose jobs include "${job.type}".`, until }];
   }
   if (job.state === "failed") {
-    const why = job.error === null ? "" : ` after "${job.error.message}"`;
+    const why = job.error === null ? "" : ` after ${quoted(job.error.message)}`;
     const text = `It waits for attempt ${job.attempt + 1} of ${job.maxAttempts}${why}: due ${when}.`;
     return [{ kind: "retry", text, change, until }];
   }
@@ -235,6 +237,11 @@ function namesOf(given: readonly string[]): string {
   if (names.length === 0) return "none";
   const shown = names.slice(0, MAX_NAMES).map((name) => `"${name}"`);
   return names.length > MAX_NAMES ? `${shown.join(", ")} and ${names.length - MAX_NAMES} more` : shown.join(", ");
+}
+
+/** The beginning of a message: it may have thousands of characters. */
+function quoted(message: string): string {
+  return `"${truncate(message, MAX_MESSAGE_LENGTH)}"`;
 }
 
 function numberText(count: number): string {
