@@ -37,11 +37,11 @@ const CLAIM = {
 } as const;
 const COMPLETE = {
   UpdateExpression:
-    "SET #state = :completed, #attempt = :one, #updated_at = :now, #started_at = if_not_exists(#started_at, :now), #finished_at = :now, #output = :output, #ttl = :ttl REMOVE #releases, #held, #due_at, #worker, #expiry, #expires, #again, #token, #was, #lane, #due",
+    "SET #state = :completed, #attempt = :one, #updated_at = :now, #started_at = if_not_exists(#started_at, :now), #finished_at = :now, #output = :output, #ttl = :ttl REMOVE #releases, #held, #due_at, #expiry, #expires, #again, #token, #was, #lane, #due",
   ConditionExpression:
     "(attribute_not_exists(#input_at)) AND (attribute_not_exists(#beside)) AND (#fence = :fence) AND (#state IN (:claimed, :running))",
   ExpressionAttributeNames: NAMES(
-    "state attempt updated_at started_at finished_at output ttl releases held due_at worker expiry expires again token was lane due input_at beside fence",
+    "state attempt updated_at started_at finished_at output ttl releases held due_at expiry expires again token was lane due input_at beside fence",
   ),
   ReturnValues: "ALL_OLD",
   ReturnValuesOnConditionCheckFailure: "ALL_OLD",

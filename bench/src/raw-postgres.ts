@@ -12,7 +12,7 @@ const WORKER = "raw:1:000000000000";
 const NOW = "t AS MATERIALIZED (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now)";
 const COUNTED = "INSERT INTO holdfast.deltas (at, queue, type, state, n, ended)";
 const COLUMNS = `id, seq, type, queue, priority, user_id, input, input_bytes, max_attempts, losses, fence, run_at, expires_at,
-  created_at, claimed_at, cancel_at, key, key_scope, tags, schedule, slot, error, error_code, error_at, progress, progress_note`;
+  created_at, claimed_at, cancel_at, key, key_scope, tags, schedule, slot, error, error_code, error_at, progress, progress_note, worker`;
 
 const INSERT = `WITH ${NOW}, given AS MATERIALIZED (SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[]) AS g (id, type, input)),
   known AS MATERIALIZED (SELECT id FROM holdfast.archive WHERE id = ANY ($1::uuid[])

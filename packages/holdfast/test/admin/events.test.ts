@@ -85,7 +85,7 @@ describe.each(STORES)("events on %s", (_name, store) => {
     const counted = (received: SentEvent[]): number => received.filter(({ event }) => event === "stats").length;
     await until("two stats events each", () => viewers.every((received) => counted(received) >= 2));
     const ticks = Math.max(...viewers.map(counted));
-    // One poll may be under way, and the counts of two are sent up to 200 ms later.
+    // One poll may be in flight, and the counts of two are sent up to 200 ms later.
     expect(calls.length).toBeLessThanOrEqual(4 * (ticks + 3));
     for (const [name, , page] of calls) if (name === "list") expect(page).toMatchObject({ payloads: false });
   });
