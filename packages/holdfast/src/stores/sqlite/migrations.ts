@@ -206,7 +206,7 @@ ALTER TABLE holdfast_jobs ADD COLUMN progress_data TEXT;
 ALTER TABLE holdfast_jobs ADD COLUMN purge_at INTEGER;
 CREATE INDEX holdfast_jobs_parent ON holdfast_jobs (parent) WHERE parent IS NOT NULL;
 -- Finished jobs only: older processes that retry a job leave its purge time.
-CREATE INDEX holdfast_jobs_purge ON holdfast_jobs (purge_at) WHERE purge_at IS NOT NULL AND due_at IS NULL;
+CREATE INDEX holdfast_jobs_purge ON holdfast_jobs (purge_at) WHERE purge_at IS NOT NULL;
 DROP INDEX holdfast_jobs_finished;
 -- Without jobs that have a purge time of their own: a purge by state would read past them again and again. With the columns that
 -- are always NULL here: otherwise SQLite reads each row to check them when it counts.

@@ -118,7 +118,7 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
       return "requested";
     }
     cancelWaiting.run({ now, seq: row.seq });
-    counts.recordStateChange(row.id, row, row.state, "cancelled");
+    counts.recordStateChange(row.id, row.queue, row.type, row.state, "cancelled");
     return "cancelled";
   }
 
@@ -132,7 +132,7 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
     if (row.state !== "dead" && row.state !== "cancelled") return "not-retryable";
     if (!reacquireKey(row, now)) return "key-held";
     resetForRetry.run({ now, seq: row.seq });
-    counts.recordStateChange(row.id, row, row.state, "pending");
+    counts.recordStateChange(row.id, row.queue, row.type, row.state, "pending");
     return "retried";
   }
 
@@ -179,7 +179,7 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
     for (const tag of readTagText(row.tags)) deleteTag.run(tag, row.seq);
     const keepsKeyRow = row.key_scope === "ever" || row.key_scope === "period";
     if (row.key !== null && (freeKey || !keepsKeyRow)) keys.free(row.key, row.id);
-    counts.recordStateChange(row.id, row, row.state, null);
+    counts.recordStateChange(row.id, row.queue, row.type, row.state, null);
   }
 
   return {

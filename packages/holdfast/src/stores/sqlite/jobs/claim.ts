@@ -192,7 +192,7 @@ export function claimOperation(
     const queue = row[COLUMN.queue];
     const type = row[COLUMN.type];
     const id = row[COLUMN.id];
-    counts.recordStateChange(id, { queue, type }, state, "claimed");
+    counts.recordStateChange(id, queue, type, state, "claimed");
     leased.remember(id, {
       seq,
       fence,

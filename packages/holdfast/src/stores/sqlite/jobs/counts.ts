@@ -14,6 +14,8 @@ export class Counts {
   #last: Tally | undefined;
   readonly #finished = new Map<State, number>();
   readonly #transitions: Transitions;
+  /** Whether transitions are recorded; null: not read yet in this transaction. */
+  #isRecording: boolean | null = null;
   readonly blockRanges: BlockRangeIndex;
   readonly sequence: Sequence;
   readonly #add;
@@ -36,13 +38,9 @@ export class Counts {
   }
 
   /** A job changed its state. `from` is null for a new job, `to` is null for a deleted one. */
-  recordStateChange(
-    id: string,
-    { queue, type }: { queue: string; type: string },
-    from: State | null,
-    to: State | null,
-  ): void {
-    if (to !== null && this.#transitions.isRecording) this.#transitions.add(id, type, queue, to);
+  recordStateChange(id: string, queue: string, type: string, from: State | null, to: State | null): void {
+    this.#isRecording ??= this.#transitions.isRecording;
+    if (this.#isRecording && to !== null) this.#transitions.add(id, type, queue, to);
     if (from === to) return;
     const { changes } = this.#tally(queue, type);
     if (from !== null) changes[from] = (changes[from] ?? 0) - 1;
@@ -96,6 +94,7 @@ export class Counts {
   }
 
   #clear(): void {
+    this.#isRecording = null;
     this.#last = undefined;
     if (this.#tallies.size > 0) this.#tallies.clear();
     if (this.#finished.size > 0) this.#finished.clear();

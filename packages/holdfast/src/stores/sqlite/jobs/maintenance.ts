@@ -122,7 +122,7 @@ export function maintenanceOperations(
     endJob.run({ to, dueAt, finishedAt, now, attempt: used, lost: 1, seq: row.seq });
     history.setError(row.seq, { ...STALE_ERROR, fingerprint: STALE_FINGERPRINT }, now);
     history.appendAttempt(row.seq, lostAttempt(row, now));
-    counts.recordStateChange(row.id, row, row.state, to);
+    counts.recordStateChange(row.id, row.queue, row.type, row.state, to);
     return { id: row.id, type: row.type, queue: row.queue, attempt: used, to };
   }
 
@@ -181,7 +181,7 @@ export function maintenanceOperations(
         const { attempt, seq } = row;
         endJob.run({ to: "dead", dueAt: null, finishedAt: now, now, attempt, lost: 0, seq });
         history.setError(row.seq, EXPIRED_ERROR, now);
-        counts.recordStateChange(row.id, row, row.state, "dead");
+        counts.recordStateChange(row.id, row.queue, row.type, row.state, "dead");
         return { id: row.id, type: row.type, queue: row.queue, attempt: row.attempt, to: "dead" as const };
       }),
 

@@ -14,8 +14,6 @@ interface Following {
  * state: about a microsecond. SQLite runs one write at a time, so the numbers are in the order of commits and none is missed.
  */
 export class Transitions {
-  /** Of the current transaction; null: not read yet. */
-  #isRecording: boolean | null = null;
   #added: [id: string, type: string, queue: string, state: State][] = [];
   readonly #following;
   readonly #follow;
@@ -42,9 +40,9 @@ export class Transitions {
     );
   }
 
+  /** Read from the file each time. */
   get isRecording(): boolean {
-    this.#isRecording ??= this.#read().until > 0;
-    return this.#isRecording;
+    return this.#read().until > 0;
   }
 
   add(id: string, type: string, queue: string, state: State): void {
@@ -60,7 +58,6 @@ export class Transitions {
   }
 
   discard(): void {
-    this.#isRecording = null;
     if (this.#added.length > 0) this.#added = [];
   }
 
