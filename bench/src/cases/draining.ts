@@ -1,5 +1,5 @@
 import { holdfast } from "holdfast";
-import type { Filling } from "../bed.js";
+import type { Filling, Place } from "../bed.js";
 import type { Bench, Figure, Trial } from "../case.js";
 import { rates } from "../figures.js";
 import { playRole } from "../process.js";
@@ -23,6 +23,8 @@ export interface DrainTrial {
   endless?: boolean;
   /** With an open transaction that keeps an old snapshot. */
   held?: boolean;
+  /** Runs beside the drain, from before its start; returns a function that ends it. */
+  beside?: (place: Place) => Promise<() => Promise<void>>;
 }
 
 /** One worker process with default settings except its concurrency, from a full to an empty queue. */
@@ -37,7 +39,9 @@ export function drainTrial({ bed }: Bench, trial: DrainTrial): Trial<DrainResult
       const { concurrency } = bed.limits;
       const order = { url: place.url, concurrency, types, expect: runs, progressMs: PROGRESS_MS };
       const letGo = trial.held === true ? await bed.hold(place) : null;
+      const end = await trial.beside?.(place);
       const result = await playRole("drain", order, (ran) => progress(ran / runs));
+      await end?.();
       await letGo?.();
       const kept = filling.find(({ kind }) => kind === "finished")?.count ?? 0;
       const completed = kept + (trial.endless === true ? result.ran : runs);
@@ -51,7 +55,7 @@ export function drainTrial({ bed }: Bench, trial: DrainTrial): Trial<DrainResult
 /** The same writes without Holdfast, in batches of this size. */
 export function rawDrainTrial(
   { bed }: Bench,
-  trial: Omit<DrainTrial, "dead" | "types" | "endless" | "held"> & { batch: number },
+  trial: Omit<DrainTrial, "dead" | "types" | "endless" | "held" | "beside"> & { batch: number },
 ): Trial<ResultOf<"rawDrain">> {
   const { name, about, filling, runs, batch } = trial;
   return {

@@ -3,6 +3,7 @@ import { afterCommit } from "./after-commit.js";
 import { claimTypes } from "./claim-types.js";
 import { drainExpired } from "./drain-expired.js";
 import { drainFinished } from "./drain-finished.js";
+import { drainFollowed } from "./drain-followed.js";
 import { drainFuture } from "./drain-future.js";
 import { drainHeld } from "./drain-held.js";
 import { drainLarge } from "./drain-large.js";
@@ -33,6 +34,7 @@ export const CASES: Readonly<Record<string, MakeCase>> = {
   "drain-finished": drainFinished,
   "drain-held": drainHeld,
   "drain-expired": drainExpired,
+  "drain-followed": drainFollowed,
   "drain-types": drainTypes,
   "claim-types": claimTypes,
   "drain-processes": drainProcesses,

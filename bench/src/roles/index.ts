@@ -2,6 +2,7 @@ import type { afterCommit } from "./after-commit.js";
 import type { claimTypes } from "./claim-types.js";
 import type { drain } from "./drain.js";
 import type { enqueue } from "./enqueue.js";
+import type { follow } from "./follow.js";
 import type { idle } from "./idle.js";
 import type { latency, listen } from "./latency.js";
 import type { list } from "./list.js";
@@ -20,6 +21,7 @@ export const roles: { [Name in RoleName]: () => Promise<Roles[Name]> } = {
   startup: async () => (await import("./startup.js")).startup,
   claimTypes: async () => (await import("./claim-types.js")).claimTypes,
   list: async () => (await import("./list.js")).list,
+  follow: async () => (await import("./follow.js")).follow,
   idle: async () => (await import("./idle.js")).idle,
   results: async () => (await import("./results.js")).results,
   afterCommit: async () => (await import("./after-commit.js")).afterCommit,
@@ -41,6 +43,7 @@ export interface Roles {
   startup: typeof startup;
   claimTypes: typeof claimTypes;
   list: typeof list;
+  follow: typeof follow;
   idle: typeof idle;
   results: typeof results;
   afterCommit: typeof afterCommit;

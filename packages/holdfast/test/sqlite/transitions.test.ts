@@ -7,7 +7,7 @@ import type { State } from "#src/job/state.js";
 import type { Store } from "#src/store.js";
 import { prepareStore } from "#src/stores/sqlite/jobs/prepared-store.js";
 import { migrate } from "#src/stores/sqlite/migrations.js";
-import { Transitions } from "#src/stores/sqlite/jobs/transitions.js";
+import { Transitions, unpack } from "#src/stores/sqlite/jobs/transitions.js";
 import { add, addAll, claim, MINUTE, newJobs, outcomeOf, settleAll } from "#src/testing/exercise-store/builders.js";
 import { Follower } from "#src/testing/exercise-store/follower.js";
 import { until } from "#src/testing/exercise-store/until.js";
@@ -104,6 +104,43 @@ describe("transitions", () => {
     expect(recorded(db)).toEqual({ rows: 1, ever: 1 });
   });
 
+  it("of a batch are in one row, and pages end anywhere in it", () => {
+    const db = connect(":memory:");
+    migrate(db, 0);
+    const transitions = new Transitions(db);
+    transitions.record(HOUR, 0);
+    const ids = newJobs(1_200).map(({ id }) => id);
+    for (const id of ids) transitions.add(id, "t", "q", "pending");
+    transitions.write(1);
+    expect(recorded(db)).toEqual({ rows: 3, ever: 1_200 });
+    const read: string[] = [];
+    for (let number = 0; number < 1_200;) {
+      const page = transitions.page({ epoch: 1, number }, 70, 2);
+      if (page === null) throw new Error("the cursor has expired");
+      read.push(...unpack(page).transitions.map(({ id }) => id));
+      expect(page.cursor).toBe(`1.${read.length}`);
+      number = read.length;
+    }
+    expect(read).toEqual(ids);
+  });
+
+  it("of a job in one transaction keep their order", () => {
+    const db = connect(":memory:");
+    migrate(db, 0);
+    const transitions = new Transitions(db);
+    transitions.record(HOUR, 0);
+    const [one, other] = newJobs(2).map(({ id }) => id) as [string, string];
+    transitions.add(one, "t", "q", "claimed");
+    transitions.add(other, "t", "q", "pending");
+    transitions.add(other, "t", "q", "claimed");
+    transitions.add(one, "u", "q", "completed");
+    transitions.write(1);
+    const page = transitions.page({ epoch: 1, number: 0 }, 10, 2);
+    const read = page === null ? [] : unpack(page).transitions;
+    expect(read.filter(({ id }) => id === other).map(({ to }) => to)).toEqual(["pending", "claimed"]);
+    expect(read.filter(({ id }) => id === one).map(({ to }) => to)).toEqual(["claimed", "completed"]);
+  });
+
   it("a page is never missing rows that are deleted meanwhile", async () => {
     const file = tempFile();
     const clock = fakeClock();
@@ -118,20 +155,19 @@ describe("transitions", () => {
       const prepare = db.prepare.bind(db);
       db.prepare = ((sql: string) => {
         const statement = prepare(sql);
-        for (const name of ["get", "all"] as const) {
-          const original = statement[name].bind(statement);
-          statement[name] = (...args: unknown[]) => {
-            const found: never = original(...args) as never;
-            if (++statements === nth) new Transitions(other).purge(clock.now() + 1, 2, clock.now());
-            return found;
-          };
-        }
+        const after = <Found>(found: Found): Found => {
+          if (++statements === nth) new Transitions(other).purge(clock.now() + 1, 2, clock.now());
+          return found;
+        };
+        const [get, iterate] = [statement.get.bind(statement), statement.iterate.bind(statement)];
+        statement.get = (...args: unknown[]) => after(get(...args));
+        statement.iterate = (...args: unknown[]) => after([...iterate(...args)]).values();
         return statement;
       }) as typeof db.prepare;
       const page = new Transitions(db).page({ epoch, number }, 10, clock.now());
       db.close();
       other.close();
-      return page?.transitions.length ?? null;
+      return page?.rows.length ?? null;
     };
     expect(pageWithPurgeAfter(1)).toBeNull();
   });
@@ -156,7 +192,7 @@ describe("transitions", () => {
     const extra = 25;
     db.exec(`
       WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${LIMITS.transitions + extra})
-      INSERT INTO holdfast_transitions (at, job, type, queue, state) SELECT ${Date.now()}, 'job ' || i, 't', 'q', 'pending' FROM n;
+      INSERT INTO holdfast_transitions (at, job, type, queue, state) SELECT ${Date.now()}, printf('%036d', i), 't', 'q', 'pending' FROM n;
     `);
     const deleted = [];
     for (let round = 0; round < 4; round++) deleted.push(await store.purgeTransitions({ before: 0, limit: 10 }));

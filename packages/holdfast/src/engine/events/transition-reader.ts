@@ -5,9 +5,9 @@ import type { EngineContext } from "../context.js";
 
 type Parts = Pick<EngineContext, "store" | "clock" | "events">;
 
-const PAGE = 500;
+const PAGE = 2_000;
 // Transitions are read this soon after a hint, so that those of one burst are read together.
-const HINT_DELAY_MS = 50;
+const HINT_DELAY_MS = 100;
 const MAX_RETRY_MS = 5_000;
 // Recording continues this long after the last refresh, so that a killed process does not leave it on.
 const RECORD_MS = 60_000;
@@ -30,6 +30,8 @@ export class TransitionReader {
   #starting: Promise<string> | null = null;
   #refreshTimer: { cancel(): void } | null = null;
   #stopListening: (() => void) | null = null;
+  /** The cursor of the last page that was not full: there is probably nothing after it yet. */
+  #end: string | null = null;
   readonly #wakers = new Set<() => void>();
   #isWakeScheduled = false;
   #closed = false;
@@ -60,6 +62,7 @@ export class TransitionReader {
     this.#stopListening?.();
     this.#refreshTimer?.cancel();
     this.#newest = null;
+    this.#end = null;
     this.#starting = null;
     this.#reads.clear();
     this.#wake(0);
@@ -102,12 +105,15 @@ export class TransitionReader {
   async #read(from: string): Promise<TransitionPage> {
     const isNewest = from === this.#newest?.cursor;
     let cursor = from;
+    // Without the pause, a busy store would be read all the time, a few transitions at a time.
+    if (from === this.#end) await this.#pause(0);
     for (let failures = 0; ;) {
       try {
         const page = await this.#parts.store.transitions(cursor, PAGE);
         failures = 0;
         if (page === null) throw new CursorExpiredError();
         if (isNewest) this.#setNewest(page.cursor);
+        if (page.transitions.length < PAGE) this.#end = page.cursor;
         if (page.transitions.length > 0 || this.#followers === 0 || this.#closed) return page;
         cursor = page.cursor;
       } catch (error) {

@@ -25,7 +25,7 @@ import {
   type Operations,
 } from "./jobs/prepared-store.js";
 import { CLOCK_WRONG_MS, type ReapPosition } from "./jobs/maintenance.js";
-import { readCursor } from "./jobs/transitions.js";
+import { readCursor, unpack } from "./jobs/transitions.js";
 
 export interface SqliteOptions {
   /** `full` (default): an acknowledged enqueue survives a power failure. `normal`: it survives a crash of the process. */
@@ -210,7 +210,8 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
     async transitions(cursor, limit) {
       const position = readCursor(cursor);
       if (position === null) throw new InvalidOptionError("cursor", "is not a cursor of this store's transitions");
-      return call("transitions", position, limit);
+      const page = await call("transitions", position, limit);
+      return page === null ? null : unpack(page);
     },
     purgeTransitions: (request) => call("purgeTransitions", request),
 

@@ -71,17 +71,19 @@ export function transitionOperations(sql: Sql): TransitionOperations {
        SELECT f.epoch = $2::bigint AND f.until > t.now AND NOT coalesce(${isEarlier("$4::pg_snapshot", "f.deleted::pg_snapshot")}, false) AS is_valid
        FROM ${s}.following f, t
      ), rows AS MATERIALIZED (
-       SELECT r.n, r.at, r.queue, r.type, r.state, r.jobs FROM ${s}.transitions r
+       SELECT r.n, r.at, r.queue, r.type, r.state, r.jobs, pg_catalog.cardinality(r.jobs) AS size FROM ${s}.transitions r
        -- With both bounds, the planner expects few rows and uses the index.
        WHERE r.xid >= $3::xid8 AND r.xid < (SELECT pg_catalog.pg_snapshot_xmax(${upTo})) AND r.n >= $6::bigint AND (SELECT is_valid FROM f)
          AND NOT pg_catalog.pg_visible_in_snapshot(r.xid, $4::pg_snapshot) AND pg_catalog.pg_visible_in_snapshot(r.xid, ${upTo})
        -- One more: all jobs of the first one may have been returned.
        ORDER BY r.n LIMIT $8::bigint + 1
      ), found AS (
-       SELECT r.n, j.place, j.id, r.type, r.queue, r.state, r.at FROM rows r CROSS JOIN LATERAL pg_catalog.unnest(r.jobs) WITH ORDINALITY AS j (id, place)
-       WHERE (r.n, j.place) > ($6::bigint, $7::bigint) ORDER BY r.n, j.place LIMIT $8::bigint
+       SELECT p.* FROM (SELECT r.*, pg_catalog.sum(r.size) OVER (ORDER BY r.n) AS passed FROM rows r) p
+       WHERE p.passed - p.size < $8::bigint + $7::bigint
      )
-     SELECT (SELECT is_valid FROM f), ${current}, coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(n, place, id, type, queue, state, at) ORDER BY n, place), '[]')::text
+     -- A few rows and long strings: a row for each job would take the reader twice the time.
+     SELECT (SELECT is_valid FROM f), ${current}, coalesce(
+       pg_catalog.json_agg(pg_catalog.json_build_array(n, at, queue, type, state, pg_catalog.array_to_string(jobs, ',')) ORDER BY n), '[]')::text
      FROM found`,
   );
 
@@ -159,13 +161,10 @@ export function transitionOperations(sql: Sql): TransitionOperations {
       const fitting = fittingSnapshot(last);
       if (isValid && fitting !== last) ({ isValid, upTo: last, rows } = await read(fitting));
       if (!isValid) return null;
-      const shown = rows.slice(0, limit);
-      const [row = 0, place = 0] = shown.at(-1) ?? [];
+      const { transitions, end } = firstOf(rows, within, limit);
       const next: TransitionCursor =
-        rows.length > limit
-          ? { epoch, returned, within: { upTo: last, row, place } }
-          : { epoch, returned: last, within: null };
-      return { transitions: shown.map(readTransition), cursor: cursorText(next) };
+        end === null ? { epoch, returned: last, within: null } : { epoch, returned, within: { upTo: last, ...end } };
+      return { transitions, cursor: cursorText(next) };
     },
     async purge(tx, { before, limit }, now) {
       await tx.run(lock, []);
@@ -180,10 +179,32 @@ interface Read {
   upTo: Snapshot;
   rows: FoundRow[];
 }
-type FoundRow = [row: number, place: number, id: string, type: string, queue: string, state: State, at: number];
+/** Jobs that reached the same state in one statement, with their ids separated by commas. */
+type FoundRow = [row: number, at: number, queue: string, type: string, state: State, ids: string];
+/** A transition: the number of its row, and its place in it, from 1. */
+interface Place {
+  row: number;
+  place: number;
+}
 
-function readTransition([, , id, type, queue, to, at]: FoundRow): TransitionRecord {
-  return { id, type, queue, to, at };
+/** The first transitions after a place, and the last of them if there are more. */
+function firstOf(
+  rows: readonly FoundRow[],
+  after: Place | null,
+  limit: number,
+): { transitions: TransitionRecord[]; end: Place | null } {
+  const transitions: TransitionRecord[] = [];
+  let end: Place | null = null;
+  for (const [row, at, queue, type, to, ids] of rows) {
+    const all = ids.split(",");
+    const first = row === after?.row ? after.place : 0;
+    for (let index = first; index < all.length; index++) {
+      if (transitions.length === limit) return { transitions, end };
+      transitions.push({ id: all[index] ?? "", type, queue, to, at });
+      end = { row, place: index + 1 };
+    }
+  }
+  return { transitions, end: null };
 }
 
 /** Whether a snapshot is earlier than another, an SQL expression: the other contains a transaction that it does not contain. */

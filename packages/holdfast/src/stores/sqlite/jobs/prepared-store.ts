@@ -17,7 +17,7 @@ import { queryOperations } from "./queries.js";
 import { scheduleOperations } from "../schedules.js";
 import { tokenOperations } from "../tokens.js";
 import { maintenanceOperations, type ReapPosition } from "./maintenance.js";
-import { Transitions } from "./transitions.js";
+import { Transitions, type PackedPage } from "./transitions.js";
 
 /** All operations of the store's connection. Their arguments and results can cross between threads. */
 export interface Operations {
@@ -59,7 +59,7 @@ export interface Operations {
   mergeHistory(now: number, merge: S.HistoryMerge): boolean;
   purgeHistory(now: number, request: { resolution: S.HistoryResolution; before: number; limit: number }): number;
   recordTransitions(now: number, forMs: number): string;
-  transitions(now: number, cursor: { epoch: number; number: number }, limit: number): S.TransitionPage | null;
+  transitions(now: number, cursor: { epoch: number; number: number }, limit: number): PackedPage | null;
   purgeTransitions(now: number, request: { before: number; limit: number }): number;
   putSchedule(now: number, schedule: S.ScheduleRecord, version: string | null): S.PutResult;
   getSchedule(now: number, name: string): S.StoredSchedule | null;
