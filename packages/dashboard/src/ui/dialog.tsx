@@ -1,0 +1,51 @@
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { Button } from "./button.js";
+
+interface DialogProps {
+  title: string;
+  children: ComponentChildren;
+  footer?: ComponentChildren;
+  wide?: boolean;
+  onClose: () => void;
+  onSubmit?: () => unknown;
+}
+
+/** A modal dialog. Escape and a click beside it close it, and the focus returns to where it was. */
+export function Dialog({ title, children, footer, wide = false, onClose, onSubmit }: DialogProps): JSX.Element {
+  const ref = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const before = document.activeElement;
+    const dialog = ref.current;
+    dialog?.showModal();
+    return () => {
+      dialog?.close();
+      if (before instanceof HTMLElement && before.isConnected) before.focus();
+    };
+  }, []);
+  const submit = (event: SubmitEvent): void => {
+    event.preventDefault();
+    void onSubmit?.();
+  };
+  return (
+    <dialog
+      ref={ref}
+      class={`dialog ${wide ? "wide" : ""}`}
+      aria-label={title}
+      onCancel={(event) => {
+        event.preventDefault();
+        onClose();
+      }}
+      onClick={(event) => event.target === ref.current && onClose()}
+    >
+      <form onSubmit={submit}>
+        <header>
+          <h2>{title}</h2>
+          <Button class="push" icon="x" kind="ghost" small label="Close" onClick={onClose} />
+        </header>
+        <div class="body">{children}</div>
+        {footer !== undefined && <footer>{footer}</footer>}
+      </form>
+    </dialog>
+  );
+}

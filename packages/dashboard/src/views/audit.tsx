@@ -1,0 +1,6 @@
+import type { JSX } from "preact";
+import { Skeleton } from "../ui/page-states.js";
+
+export default function Audit(): JSX.Element {
+  return <Skeleton />;
+}
