@@ -9,6 +9,8 @@ const PAGE = 500;
 // Transitions are read this soon after a hint, so that those of one burst are read together.
 const HINT_DELAY_MS = 50;
 const MAX_RETRY_MS = 5_000;
+// Reads at a time. Followers at hundreds of different cursors must not take the connections of workers.
+const MAX_READS = 3;
 // Recording continues this long after the last refresh, so that a killed process does not leave it on.
 const RECORD_MS = 60_000;
 const REFRESH_MS = 20_000;
@@ -24,6 +26,9 @@ export class TransitionReader {
   readonly #parts: Parts;
   /** The next pages, by cursor. */
   readonly #reads = new Map<string, Promise<TransitionPage>>();
+  #reading = 0;
+  /** Reads that wait until another has ended. */
+  readonly #queued: (() => void)[] = [];
   #followers = 0;
   /** Where a new follower starts: the cursor of the newest read, and its monotonic time. */
   #newest: { cursor: string; at: number } | null = null;
@@ -104,7 +109,7 @@ export class TransitionReader {
     let cursor = from;
     for (let failures = 0; ;) {
       try {
-        const page = await this.#parts.store.transitions(cursor, PAGE);
+        const page = await this.#page(cursor);
         failures = 0;
         if (page === null) throw new CursorExpiredError();
         if (isNewest) this.#setNewest(page.cursor);
@@ -115,6 +120,19 @@ export class TransitionReader {
         if (failures++ === 0) this.#parts.events.emit("outage", { doing: "follow", error });
       }
       await this.#pause(failures);
+    }
+  }
+
+  async #page(cursor: string): Promise<TransitionPage | null> {
+    if (this.#reading >= MAX_READS) await new Promise<void>((resolve) => void this.#queued.push(resolve));
+    else this.#reading++;
+    try {
+      return await this.#parts.store.transitions(cursor, PAGE);
+    } finally {
+      // The next one takes its place.
+      const next = this.#queued.shift();
+      if (next === undefined) this.#reading--;
+      else next();
     }
   }
 
