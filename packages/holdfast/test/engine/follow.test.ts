@@ -198,6 +198,21 @@ describe("follow", () => {
     await Promise.all(behind.map((each) => each.stop()));
   });
 
+  it("followers that come and go leave no reads behind", async () => {
+    const { hf, clock, store } = await scene({ jobs: [ok] });
+    let followed = collect(hf);
+    await clock.advance("1s");
+    for (let n = 0; n < 30; n++) {
+      await followed.stop();
+      followed = collect(hf);
+      await clock.advance(100);
+    }
+    store.forget();
+    await clock.advance("10s");
+    expect(store.count("transitions")).toBeLessThanOrEqual(50);
+    await followed.stop();
+  });
+
   it("the transitions that are not kept are deleted every minute", async () => {
     const { hf, clock, store } = await scene({ jobs: [ok] });
     hf.work();

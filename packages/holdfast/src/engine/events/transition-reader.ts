@@ -17,6 +17,15 @@ const REFRESH_MS = 20_000;
 // A new follower starts where the others are, unless they have not read for this long.
 const MAX_START_AGE_MS = 3_000;
 
+/** The next page after a cursor. */
+interface Read {
+  page: Promise<TransitionPage>;
+  /** How many wait for it. */
+  followers: number;
+  /** Ends its pause, while there is one. */
+  end: (() => void) | null;
+}
+
 /**
  * Reads transitions for all followers of a client. Followers at the same cursor share each read, so that any number of them costs
  * as much as one; those that resumed at their own cursor poll less often, the more of them there are. While there is a follower,
@@ -25,7 +34,7 @@ const MAX_START_AGE_MS = 3_000;
 export class TransitionReader {
   readonly #parts: Parts;
   /** The next pages, by cursor. */
-  readonly #reads = new Map<string, Promise<TransitionPage>>();
+  readonly #reads = new Map<string, Read>();
   #reading = 0;
   /** Reads that wait until another has ended. */
   readonly #queued: (() => void)[] = [];
@@ -88,15 +97,26 @@ export class TransitionReader {
   }
 
   /** The next transitions after a cursor; waits for them. Throws `CursorExpiredError`. */
-  next(cursor: string, signal: AbortSignal): Promise<TransitionPage> {
-    let read = this.#reads.get(cursor);
-    if (read === undefined) {
-      read = this.#read(cursor);
-      this.#reads.set(cursor, read);
-      const forget = (): void => void this.#reads.delete(cursor);
-      read.then(forget, forget);
+  async next(cursor: string, signal: AbortSignal): Promise<TransitionPage> {
+    const read = this.#reads.get(cursor) ?? this.#begin(cursor);
+    read.followers++;
+    try {
+      return await untilAborted(read.page, signal);
+    } finally {
+      // The last one has left: it would otherwise poll until the next transition.
+      if (--read.followers === 0) read.end?.();
     }
-    return untilAborted(read, signal);
+  }
+
+  #begin(cursor: string): Read {
+    const read: Read = { page: Promise.resolve({ transitions: [], cursor }), followers: 0, end: null };
+    this.#reads.set(cursor, read);
+    const forget = (): void => {
+      if (this.#reads.get(cursor) === read) this.#reads.delete(cursor);
+    };
+    read.page = this.#read(cursor, read);
+    read.page.then(forget, forget);
+    return read;
   }
 
   #setNewest(cursor: string): string {
@@ -104,7 +124,7 @@ export class TransitionReader {
     return cursor;
   }
 
-  async #read(from: string): Promise<TransitionPage> {
+  async #read(from: string, read: Read): Promise<TransitionPage> {
     const isNewest = from === this.#newest?.cursor;
     let cursor = from;
     for (let failures = 0; ;) {
@@ -113,13 +133,14 @@ export class TransitionReader {
         failures = 0;
         if (page === null) throw new CursorExpiredError();
         if (isNewest) this.#setNewest(page.cursor);
-        if (page.transitions.length > 0 || this.#followers === 0 || this.#closed) return page;
+        if (page.transitions.length > 0 || read.followers === 0 || this.#closed) return page;
         cursor = page.cursor;
       } catch (error) {
-        if (!isOutage(error) || this.#followers === 0 || this.#closed) throw error;
+        if (!isOutage(error) || read.followers === 0 || this.#closed) throw error;
         if (failures++ === 0) this.#parts.events.emit("outage", { doing: "follow", error });
       }
-      await this.#pause(failures);
+      await this.#pause(failures, read);
+      if (read.followers === 0) return { transitions: [], cursor };
     }
   }
 
@@ -137,7 +158,7 @@ export class TransitionReader {
   }
 
   /** Waits for a hint or the poll interval. */
-  #pause(failures: number): Promise<void> {
+  #pause(failures: number, read: Read): Promise<void> {
     const { capabilities } = this.#parts.store;
     const pollMs = capabilities.metered ? 2 * DEFAULTS.pollMs : DEFAULTS.pollMs / 4;
     // Each read of followers at different cursors is one request.
@@ -146,11 +167,13 @@ export class TransitionReader {
     return new Promise((resolve) => {
       const done = (): void => {
         this.#wakers.delete(done);
+        read.end = null;
         timer.cancel();
         resolve();
       };
       // Not in the background: a program that only follows jobs must not end.
       const timer = this.#parts.clock.after(delayMs, done);
+      read.end = done;
       if (failures === 0 && this.#reads.size <= 2) this.#wakers.add(done);
     });
   }
