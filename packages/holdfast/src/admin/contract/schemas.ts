@@ -93,7 +93,7 @@ const conditions = {
   priority: priority.optional().describe("Jobs with this priority."),
   fingerprint: z
     .string()
-    .regex(FINGERPRINT_PATTERN)
+    .regex(FINGERPRINT_PATTERN, "must be a fingerprint of errors.list: 16 hexadecimal digits")
     .optional()
     .describe("Jobs whose current error is in this group of `errors.list`."),
   key: string(LIMITS.keyLength)
