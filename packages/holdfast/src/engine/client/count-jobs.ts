@@ -82,7 +82,12 @@ async function countBySkipping({ store, clock }: EngineContext, filter: JobFilte
     limit: number,
     from: string | null,
   ): Promise<{ passed: number; cursor: string | null }> {
-    const { jobs, cursor: next } = await store.list(conditions, { limit, cursor: from, payloads: false });
+    const { jobs, cursor: next } = await store.list(conditions, {
+      limit,
+      cursor: from,
+      payloads: false,
+      anyOrder: store.capabilities.metered,
+    });
     return { passed: jobs.length, cursor: next };
   }
 }
