@@ -92,8 +92,10 @@ async function search(
   let size = metered ? METERED_PAGE : FIRST_PAGE;
   for (;;) {
     const request = { ...page, limit: size, cursor, payloads: true, anyOrder: metered };
+    const listedFrom = clock.monotonic();
     const { jobs, cursors, cursor: next } = await store.list(filter, request);
     const comparedFrom = clock.monotonic();
+    const isFirst = startedAt === null;
     startedAt ??= comparedFrom;
     let passed = 0;
     for (const job of jobs) {
@@ -107,15 +109,18 @@ async function search(
     // A result that is full within the page continues after its last job.
     const end = passed === jobs.length ? next : (cursors[passed - 1] ?? null);
     examined += passed;
+    const elapsedMs = clock.monotonic() - startedAt;
+    const pageMs = isFirst ? 0 : clock.monotonic() - listedFrom;
     const isDone =
       found.length >= page.limit ||
       metered ||
       examined >= EXAMINED_JOBS ||
       bytes >= EXAMINED_BYTES ||
-      clock.monotonic() - startedAt >= EXAMINED_MS;
+      // Another page like this one would end too late.
+      elapsedMs + pageMs >= EXAMINED_MS;
     if (end === null || isDone) return { jobs: found, cursor: end, examined };
     cursor = end;
-    size = nextSize(EXAMINED_MS - (clock.monotonic() - startedAt));
+    size = nextSize(EXAMINED_MS - elapsedMs);
     // A store in memory returns at once: other work of this process must not wait for the whole search.
     await new Promise((resolve) => setImmediate(resolve));
   }
