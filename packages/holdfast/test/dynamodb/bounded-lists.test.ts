@@ -152,6 +152,20 @@ describe("requests of a search or a count, 8 shards", () => {
   });
 });
 
+it("a bulk change by input changes each job once", { timeout: 30_000 }, async () => {
+  const { hf, types } = await openClient(1);
+  const [type] = types as [JobType<{ to: string }, void>];
+  const inputs = Array.from({ length: 130 }, () => ({ to: "ada" }));
+  await hf.enqueueMany(type, inputs);
+  // It moves each job to a later place.
+  const changed = await hf.update(
+    { state: "pending", input: { text: "ada" } },
+    { delay: "1h" },
+    { onProgress: ({ examined }) => expect(examined).toBeLessThanOrEqual(130) },
+  );
+  expect(changed).toBe(130);
+});
+
 /** Every page of a list in any order. */
 async function all(store: DynamoStore, filter: JobFilter, limit: number): Promise<StoredJob[]> {
   const found: StoredJob[] = [];

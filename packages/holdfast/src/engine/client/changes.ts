@@ -234,7 +234,8 @@ export class Changes {
       const page: ListedJobs = await listJobs(
         this.#requireOpen(),
         filter,
-        { limit: CHUNK, cursor, payloads: false },
+        // In any order, a job that a change moves to a later place would be found and changed again.
+        { limit: CHUNK, cursor, payloads: false, anyOrder: false },
         this.#inputView,
       );
       if (page.examined > 0) yield page;

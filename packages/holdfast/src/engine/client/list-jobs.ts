@@ -33,7 +33,8 @@ const NOTHING: ListedJobs = { jobs: [], cursor: null, examined: 0 };
 
 /**
  * Lists jobs. Cursors are encrypted and belong to the conditions and the order of their list. `inputView` changes an input before
- * it is compared: a caller who sees redacted inputs must not be able to search for the redacted values.
+ * it is compared: a caller who sees redacted inputs must not be able to search for the redacted values. On metered stores, a search is
+ * in any order, unless `anyOrder` is false.
  */
 export async function listJobs(
   engine: EngineContext,
@@ -91,7 +92,7 @@ async function search(
   let [examined, bytes, comparedMs] = [0, 0, 0];
   let size = metered ? METERED_PAGE : FIRST_PAGE;
   for (;;) {
-    const request = { ...page, limit: size, cursor, payloads: true, anyOrder: metered };
+    const request = { ...page, limit: size, cursor, payloads: true, anyOrder: metered && page.anyOrder !== false };
     const listedFrom = clock.monotonic();
     const { jobs, cursors, cursor: next } = await store.list(filter, request);
     const comparedFrom = clock.monotonic();
