@@ -451,9 +451,18 @@ export interface PageRequest {
   payloads?: boolean | undefined;
   /** Default `newest`. A cursor belongs to one order. */
   order?: "newest" | "oldest" | undefined;
+  /**
+   * True: the jobs may come in any order, if that limits the work of the call. A metered store then takes at most ten requests.
+   * Over all pages, a job that matches all along is found once, or twice if it changes meanwhile. A job may be missed only if
+   * it was changed to be due earlier, or to another queue or priority. Jobs enqueued meanwhile may be found. A cursor belongs to
+   * lists with the same value. Default false.
+   */
+  anyOrder?: boolean | undefined;
 }
 export interface JobPage {
   jobs: StoredJob[];
+  /** For each job: where the list continues after it, like `cursor`. */
+  cursors: string[];
   /** Where the next page begins: at most 200 letters, digits, `_` and `-`. Null at the end of the list. */
   cursor: string | null;
 }

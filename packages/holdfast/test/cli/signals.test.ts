@@ -91,6 +91,7 @@ it("Ctrl-C stops an operation that is being started", async () => {
     changed: 0,
     requested: 0,
     unchanged: [],
+    reasons: {},
     total: null,
     actor: "cli:ada@host",
     startedAt: new Date().toISOString(),

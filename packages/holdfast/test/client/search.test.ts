@@ -274,6 +274,35 @@ describe("count", () => {
     expect(limits).toEqual([2_000, 2_000, 2_000]);
   });
 
+  it("begins no store call that would end too late", async () => {
+    let spentMs = 0;
+    const fake = fakeClock();
+    const store = sqlite(":memory:");
+    const [list, skip] = [store.list.bind(store), (store.skip as NonNullable<Store["skip"]>).bind(store)];
+    const calls = { list: 0, skip: 0 };
+    store.skip = async (filter, page) => {
+      calls.skip++;
+      spentMs += 22;
+      return skip(filter, page);
+    };
+    store.list = async (filter, page) => {
+      calls.list++;
+      spentMs += 22;
+      return list(filter, page);
+    };
+    const { hf } = await open({ store, clock: { ...fake, monotonic: () => fake.monotonic() + spentMs } });
+    await hf.enqueueMany(
+      cleanup,
+      Array.from({ length: 5_000 }, () => undefined),
+      { tags: ["a"] },
+    );
+    expect(await hf.count({ tag: "a" })).toEqual({ count: 2_000, exact: false });
+    calls.list = 0;
+    await hf.list({ input: { text: "none" } });
+    // The first page of a search is small, however long it takes.
+    expect(calls).toEqual({ list: 2, skip: 1 });
+  });
+
   it.each([[0], [1.5], ["all"]])("refuses atMost %j", async (atMost) => {
     const { hf } = await open();
     expect(await errorOf(hf.count({}, { atMost: atMost as never }))).toMatchObject({ field: "atMost" });

@@ -50,7 +50,7 @@ const REMOVE = (changes: Changes): Bulk => ({
 const updateTo =
   (change: JobChanges) =>
   (changes: Changes): Bulk => ({
-    byIds: async (ids) => Number(await changes.update({ id: ids }, change, {})),
+    byIds: async (ids, { onUnchanged }) => Number(await changes.update({ id: ids }, change, {}, { onUnchanged })),
     byFilter: async (filter, options) => Number(await changes.update(filter, change, {}, bulkOf(options))),
   });
 
@@ -61,7 +61,7 @@ function bulkOf({ signal, onProgress }: RunOptions): BulkOptions {
 /** How many of the results are one of these. Reports the ids of the others. */
 function counted(ids: readonly string[], results: unknown, { onUnchanged }: RunOptions, ...statuses: string[]): number {
   const unchanged = ids.filter((_, at) => !statuses.includes((results as readonly string[])[at] as string));
-  onUnchanged(unchanged);
+  onUnchanged(unchanged.map((id) => ({ id })));
   return ids.length - unchanged.length;
 }
 

@@ -8,12 +8,13 @@ import type { OperationResult } from "../contract/api-types.js";
 const MAX_LISTED = 100;
 const MAX_RUNNING = 4;
 // Ids of unchanged jobs in a result.
-const MAX_UNCHANGED = 5;
+const MAX_UNCHANGED = 20;
 
 /** What an operation gets: a signal to stop, and functions that it reports its progress to. */
 export interface RunOptions extends Required<BulkOptions> {
   onRequested: (count: number) => void;
-  onUnchanged: (ids: readonly string[]) => void;
+  /** `reason`: why the job was not changed, if the action has reasons. */
+  onUnchanged: (jobs: readonly { id: string; reason?: string }[]) => void;
 }
 
 export interface NewOperation {
@@ -63,6 +64,7 @@ export class Operations {
       changed: 0,
       requested: 0,
       unchanged: [],
+      reasons: {},
       total,
       actor,
       startedAt: this.#time(),
@@ -73,7 +75,12 @@ export class Operations {
     const options: RunOptions = {
       signal: stop.signal,
       onRequested: (count) => void (result.requested += count),
-      onUnchanged: (ids) => void (result.unchanged = [...result.unchanged, ...ids].slice(0, MAX_UNCHANGED)),
+      onUnchanged(jobs) {
+        const named = jobs.slice(0, MAX_UNCHANGED - result.unchanged.length);
+        result.unchanged = [...result.unchanged, ...named.map(({ id }) => id)];
+        const reasons = named.flatMap(({ id, reason }) => (reason === undefined ? [] : [[id, reason] as const]));
+        result.reasons = { ...result.reasons, ...Object.fromEntries(reasons) };
+      },
       onProgress: (progress: { examined: number; changed: number }) => void Object.assign(result, progress),
     };
     const end = run(options)

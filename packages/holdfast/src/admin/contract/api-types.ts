@@ -202,8 +202,10 @@ export interface OperationResult {
   changed: number;
   /** How many of the changed jobs are running and were asked to stop. */
   requested: number;
-  /** Of a change by ids: up to 5 ids that were not changed. Empty for updates, promotions and filters. */
+  /** Of a change by ids: up to 20 ids that were not changed. Empty for filters. */
   unchanged: readonly string[];
+  /** Of an update or promotion by ids: why these were not changed, by id, such as `is running`. */
+  reasons: Readonly<Record<string, string>>;
   /** How many jobs there are to process; null: unknown. */
   total: number | null;
   actor: string;

@@ -235,6 +235,7 @@ const operation = z
     changed: z.int(),
     requested: z.int(),
     unchanged: z.array(z.string()),
+    reasons: z.record(z.string(), z.string()),
     total: z.int().nullable(),
     actor: z.string(),
     startedAt: time,

@@ -17,11 +17,13 @@ import type { JobEvent } from "../events/events.js";
 import { readFilter, type Filter, type ReadFilter } from "./filter.js";
 import {
   checkInput,
+  NOT_FOUND,
   PROMOTION,
   readUpdate,
   updateJob,
   updateJobs,
   type ReadUpdate,
+  type UnchangedJob,
   type UpdateOptions,
 } from "./job-updates.js";
 import { listJobs, type InputView, type ListedJobs } from "./list-jobs.js";
@@ -37,10 +39,24 @@ export interface BulkOptions {
   onProgress?: (progress: { examined: number; changed: number }) => unknown;
 }
 
+/** Options of an update of all jobs that match a filter. */
+export interface BulkUpdateOptions extends BulkOptions {
+  /**
+   * Called after each chunk with the matching jobs that it did not change, and why. At the end also with ids of the filter that do
+   * not exist. If it returns a promise, the next chunk waits for it.
+   */
+  onUnchanged?: (jobs: readonly UnchangedJob[]) => unknown;
+}
+
 /** An id, several ids, or a filter. */
 export type Target = string | readonly string[] | Filter;
 
 const BULK_KEYS: ReadonlySet<string> = optionKeys<BulkOptions>({ signal: true, onProgress: true });
+const BULK_UPDATE_KEYS: ReadonlySet<string> = optionKeys<BulkUpdateOptions>({
+  signal: true,
+  onProgress: true,
+  onUnchanged: true,
+});
 // Jobs changed in one store call.
 const CHUNK = 200;
 
@@ -104,18 +120,23 @@ export class Changes {
   }
 
   update(target: string, options: UpdateOptions, scope: Scope): Promise<void>;
-  update(target: string | Filter, options: UpdateOptions, scope: Scope, bulk?: BulkOptions): Promise<void | number>;
+  update(
+    target: string | Filter,
+    options: UpdateOptions,
+    scope: Scope,
+    bulk?: BulkUpdateOptions,
+  ): Promise<void | number>;
   async update(
     target: string | Filter,
     options: UpdateOptions,
     scope: Scope,
-    bulk?: BulkOptions,
+    bulk?: BulkUpdateOptions,
   ): Promise<void | number> {
     return this.#update("update", target, readUpdate(options, this.#requireOpen().clock.now()), scope, bulk);
   }
 
   /** `hf.promote`. */
-  async promote(target: string | Filter, scope: Scope, bulk?: BulkOptions): Promise<void | number> {
+  async promote(target: string | Filter, scope: Scope, bulk?: BulkUpdateOptions): Promise<void | number> {
     return this.#update("promote", target, PROMOTION, scope, bulk);
   }
 
@@ -135,12 +156,12 @@ export class Changes {
     target: string | Filter,
     update: ReadUpdate,
     scope: Scope,
-    bulk: BulkOptions = {},
+    { onUnchanged, ...bulk }: BulkUpdateOptions = {},
   ): Promise<void | number> {
     const engine = this.#requireOpen();
     if (target === undefined || target === null) throw new InvalidOptionError(call, "needs a job id or a filter");
     if (Array.isArray(target)) throw new InvalidOptionError(call, "for several jobs use a filter: { id: [...] }");
-    refuseUnknown(bulk, BULK_KEYS, call);
+    refuseUnknown(bulk, BULK_UPDATE_KEYS, call);
     if (typeof target === "string") return updateJob(engine, readId(target), update, scope as { user?: string });
     // Before the first write: a job whose type rejects the input must not fail the call when others have been changed.
     const rejecting = await checkInput(
@@ -149,9 +170,21 @@ export class Changes {
       readFilter(target, engine.clock.now(), "pending"),
       this.#inputView,
     );
-    const apply: Change<UpdateResult["status"]>["apply"] = (_ids, within, jobs) =>
-      updateJobs(engine, jobs, update, within, rejecting);
-    return this.#changeMatching(target, scope, { counted: ["updated"], apply, example: "pending" }, bulk);
+    const missing = new Set(typeof target.id === "string" ? [target.id] : target.id);
+    const apply: Change<UpdateResult["status"]>["apply"] = async (_ids, within, jobs) => {
+      for (const { id } of jobs) missing.delete(id);
+      const { results, unchanged } = await updateJobs(engine, jobs, update, within, rejecting);
+      if (unchanged.length > 0) await onUnchanged?.(unchanged);
+      return results;
+    };
+    const changed = await this.#changeMatching(
+      target,
+      scope,
+      { counted: ["updated"], apply, example: "pending" },
+      bulk,
+    );
+    if (missing.size > 0) await onUnchanged?.([...missing].map((id) => ({ id, reason: NOT_FOUND })));
+    return changed;
   }
 
   async #change<Result extends string>(
@@ -201,7 +234,8 @@ export class Changes {
       const page: ListedJobs = await listJobs(
         this.#requireOpen(),
         filter,
-        { limit: CHUNK, cursor, payloads: false },
+        // In any order, a job that a change moves to a later place would be found and changed again.
+        { limit: CHUNK, cursor, payloads: false, anyOrder: false },
         this.#inputView,
       );
       if (page.examined > 0) yield page;

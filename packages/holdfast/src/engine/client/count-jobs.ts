@@ -19,6 +19,8 @@ export interface JobCount {
 const COUNT_KEYS: ReadonlySet<string> = optionKeys<CountOptions>({ atMost: true });
 const DEFAULT_AT_MOST = 10_000;
 const MAX_COUNT_MS = 30;
+// No store call is begun that would probably end later.
+const LATEST_END_MS = 40;
 // Jobs skipped in one store call, so that the time is checked often enough.
 const MAX_SKIPPED = 2_000;
 
@@ -64,6 +66,7 @@ function sum({ counts }: StoreStats, { states, types, queues }: JobFilter): numb
 async function countBySkipping({ store, clock }: EngineContext, filter: JobFilter, atMost: number): Promise<JobCount> {
   const startedAt = clock.monotonic();
   let [count, cursor] = [0, null as string | null];
+  let [elapsedMs, lastMs] = [0, 0];
   do {
     // One more than asked for shows whether there are more.
     const limit = atMost + 1 - count;
@@ -74,7 +77,14 @@ async function countBySkipping({ store, clock }: EngineContext, filter: JobFilte
     count += page.passed;
     cursor = page.cursor;
     if (count > atMost) return { count: atMost, exact: false };
-  } while (cursor !== null && clock.monotonic() - startedAt < MAX_COUNT_MS && store.skip !== undefined);
+    lastMs = clock.monotonic() - startedAt - elapsedMs;
+    elapsedMs += lastMs;
+  } while (
+    cursor !== null &&
+    store.skip !== undefined &&
+    elapsedMs < MAX_COUNT_MS &&
+    elapsedMs + lastMs < LATEST_END_MS
+  );
   return { count, exact: cursor === null };
 
   async function listedPage(
@@ -82,7 +92,12 @@ async function countBySkipping({ store, clock }: EngineContext, filter: JobFilte
     limit: number,
     from: string | null,
   ): Promise<{ passed: number; cursor: string | null }> {
-    const { jobs, cursor: next } = await store.list(conditions, { limit, cursor: from, payloads: false });
+    const { jobs, cursor: next } = await store.list(conditions, {
+      limit,
+      cursor: from,
+      payloads: false,
+      anyOrder: store.capabilities.metered,
+    });
     return { passed: jobs.length, cursor: next };
   }
 }

@@ -147,9 +147,16 @@ export async function checkInput(
   return rejecting;
 }
 
+/** A job that a bulk update did not change. */
+export interface UnchangedJob {
+  id: string;
+  /** For people, such as `is running`. */
+  reason: string;
+}
+
 /**
  * Updates jobs that a filter found. Jobs that the change contradicts are left as they are, and so are jobs of the types in
- * `rejecting`, which were enqueued after `checkInput`. Returns the result of each.
+ * `rejecting`, which were enqueued after `checkInput`. `results`: of the writes. `unchanged`: in the order of `jobs`.
  */
 export async function updateJobs(
   engine: EngineContext,
@@ -157,19 +164,47 @@ export async function updateJobs(
   update: ReadUpdate,
   scope: { user?: string | undefined },
   rejecting: ReadonlySet<string>,
-): Promise<UpdateResult["status"][]> {
+): Promise<{ results: UpdateResult["status"][]; unchanged: UnchangedJob[] }> {
   const { store, events, clock } = engine;
   const inputs = new Map<string, CheckedInput | null>();
-  const updates: JobUpdate[] = [];
+  const updates: { job: StoredJob; change: JobUpdate }[] = [];
+  const reasons = new Map<string, string>();
   for (const job of jobs) {
-    if (rejecting.has(job.type) || contradiction(update, job, clock.now()) !== null) continue;
-    if (!inputs.has(job.type)) inputs.set(job.type, await encoded(engine, update, job.type));
-    updates.push({ id: job.id, ...update.change, ...inputs.get(job.type) });
+    const { id, state, type } = job;
+    const problem = rejecting.has(type)
+      ? `is of type ${type}, which rejects the input`
+      : contradiction(update, job, clock.now())?.message;
+    if (problem !== undefined) {
+      reasons.set(id, isWaiting(state) ? problem : `is ${state}`);
+      continue;
+    }
+    if (!inputs.has(type)) inputs.set(type, await encoded(engine, update, type));
+    updates.push({ job, change: { id, ...update.change, ...inputs.get(type) } });
   }
-  const results = await store.update(updates, scope);
-  for (const [at, { id }] of updates.entries()) if (results[at]?.status === "updated") events.emit("updated", { id });
-  return results.map(({ status }) => status);
+  const results = await store.update(
+    updates.map(({ change }) => change),
+    scope,
+  );
+  for (const [at, { job }] of updates.entries()) {
+    const result = results[at];
+    if (result?.status === "updated") events.emit("updated", { id: job.id });
+    else reasons.set(job.id, reasonOf(result, update, job));
+  }
+  const unchanged = jobs.flatMap(({ id }) => {
+    const reason = reasons.get(id);
+    return reason === undefined ? [] : [{ id, reason }];
+  });
+  return { results: results.map(({ status }) => status), unchanged };
 }
+
+function reasonOf(result: UpdateResult | undefined, update: ReadUpdate, job: StoredJob): string {
+  if (result?.status === "not-waiting") return `is ${result.state}`;
+  if (result?.status === "conflict") return conflictError(result.reason, update, job).message;
+  return NOT_FOUND;
+}
+
+/** The job was deleted, or does not match the filter any more. */
+export const NOT_FOUND = "not found";
 
 type CheckedInput = Required<Pick<JobUpdate, "input" | "inputType">>;
 

@@ -16,6 +16,7 @@ import { leaseCases } from "./leases.js";
 import { lifecycleCases } from "./lifecycle.js";
 import { noteCases } from "./notes.js";
 import { ownSettingsCases } from "./own-settings.js";
+import { pagingCases } from "./paging.js";
 import { processCases } from "./processes.js";
 import { queryCases } from "./queries.js";
 import { caseDefiner, type DefineCase } from "./scene.js";
@@ -51,7 +52,10 @@ const CASES: Readonly<Record<StoreSubject, (test: DefineCase) => void>> = {
   "update and keys": updateCases,
   "settings, parents and orders": ownSettingsCases,
   maintenance: maintenanceCases,
-  queries: queryCases,
+  queries: (test) => {
+    queryCases(test);
+    pagingCases(test);
+  },
   schedules: scheduleCases,
   "schedules: fire": firingCases,
   "schedules: slots": firedSlotCases,

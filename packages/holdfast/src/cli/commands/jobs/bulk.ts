@@ -95,6 +95,8 @@ export function bulkCommand(
 }
 
 const POLL_MS = 200;
+// Ids in one line.
+const MAX_NAMED = 5;
 
 interface Summary {
   readonly done: string;
@@ -130,8 +132,11 @@ export async function follow(
 function printSummary(output: Output, operation: OperationResult, { done, skipped }: Summary): void {
   const { changed, examined, state } = operation;
   // Missing in the result of an older server.
-  const { requested = 0, unchanged = [] } = operation as Partial<OperationResult>;
-  const named = unchanged.length === 0 ? "" : `: ${unchanged.join(", ")}${isAll(operation) ? "" : ", …"}`;
+  const { requested = 0, unchanged = [], reasons = {} } = operation as Partial<OperationResult>;
+  const hasReasons = Object.keys(reasons).length > 0;
+  const ids = hasReasons ? [] : unchanged.slice(0, MAX_NAMED);
+  const rest = examined - changed - unchanged.length;
+  const named = ids.length === 0 ? "" : `: ${ids.join(", ")}${ids.length < examined - changed ? ", …" : ""}`;
   const [count, why] =
     skipped === null
       ? [jobsText(changed - requested), `; ${countOf(examined)} examined`]
@@ -145,12 +150,12 @@ function printSummary(output: Output, operation: OperationResult, { done, skippe
       : [`cancellation requested for ${countOf(requested)} running ${requested === 1 ? "job" : "jobs"}`]),
     ...(state === "stopped" ? ["then stopped"] : []),
   ];
-  output.result(operation, (writer) => writer.line(`${parts.join(", ")}${why}`));
-}
-
-/** Whether all ids that were not changed are named. */
-function isAll({ changed, examined, unchanged }: OperationResult): boolean {
-  return unchanged.length >= examined - changed;
+  output.result(operation, (writer) => {
+    writer.line(`${parts.join(", ")}${why}`);
+    if (!hasReasons) return;
+    for (const id of unchanged) writer.line(`  ${id}: ${reasons[id] ?? "not changed"}`);
+    if (rest > 0) writer.line(`  and ${countOf(rest)} more`);
+  });
 }
 
 /** A request in flight at Ctrl-C has no response. */

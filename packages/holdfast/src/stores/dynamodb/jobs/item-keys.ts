@@ -116,7 +116,6 @@ export function newListedKey(createdAt: number, id: string): string {
   lastCreated = createdAt;
   return `${sortableTime(createdAt)}#${String(sequence).padStart(SEQUENCE_DIGITS, "0")}#${id}`;
 }
-export const LISTED_PATTERN: RegExp = /^\d{15}#\d{6,}#[0-9a-f-]{36}$/;
 const SEQUENCE_DIGITS = 6;
 
 /** Which list partitions a job is in. Dead and cancelled jobs are few and often listed, so they have their own. */

@@ -12,7 +12,7 @@ import type {
   StoreStats,
   WorkerRecord,
 } from "../../../store.js";
-import { pageOf } from "../../list-plan.js";
+import { cursorAfter, pageOf } from "../../list-plan.js";
 import type { Row, Runner, Statement } from "../connection/db.js";
 import { pageFinder, SKIPPING } from "./listing.js";
 import { isUnpausedQueue } from "./live-lanes.js";
@@ -112,10 +112,12 @@ export function queryOperations(sql: Sql): QueryOperations {
       const { passed, cursor: next } = pageOf(found, limit);
       const shown = found.seqs.slice(0, passed);
       const rows = shown.length === 0 ? [] : await runner.run(payloads ? full : bare, [shown]);
-      const jobs = (order === "oldest" ? rows.toReversed() : rows).map((row) =>
-        readRecord(row, { attempts: [], log: [] }),
-      );
-      return { jobs, cursor: next };
+      const ordered = order === "oldest" ? rows.toReversed() : rows;
+      return {
+        jobs: ordered.map((row) => readRecord(row, { attempts: [], log: [] })),
+        cursors: ordered.map((row) => cursorAfter(row[JOB.seq] as number)),
+        cursor: next,
+      };
     },
     skip: async (runner, filter, page, now) => pageOf(await findToSkip(runner, filter, page, now), page.limit),
     async stats(runner, now) {

@@ -15,7 +15,7 @@ import type { History } from "./history.js";
 import { readTagText } from "./insert.js";
 import type { Lanes } from "./lanes.js";
 import { pageFinder } from "./listing.js";
-import { pageOf } from "../../list-plan.js";
+import { cursorAfter, pageOf } from "../../list-plan.js";
 import { oldestDueOf } from "../../oldest-due.js";
 import { readSettings } from "../../stored-values.js";
 
@@ -113,7 +113,7 @@ export function queryOperations(db: Database, lanes: Lanes, history: History): Q
     const shown = found.seqs.slice(0, passed);
     const record = payloads ? bySeq : bareBySeq;
     const jobs = shown.map((seq) => readRecord(record.get(seq) as RecordRow, { attempts: [], log: [] }));
-    return { jobs, cursor: next };
+    return { jobs, cursors: shown.map(cursorAfter), cursor: next };
   });
   const skip = db.transaction((filter: JobFilter, page: PageRequest, now: number): Skipped =>
     pageOf(findPage(filter, page, now), page.limit),
