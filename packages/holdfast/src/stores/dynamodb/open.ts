@@ -32,7 +32,7 @@ import { statsOf } from "./jobs/stats.js";
 import { Table, type DynamoClient, type Sdk } from "./connection/table.js";
 import { cursorKey, Tokens } from "./tokens.js";
 import { connectStreams, Streams } from "./connection/streams.js";
-import { followedTransitions } from "./transitions/followed-transitions.js";
+import { FollowedTransitions } from "./transitions/followed-transitions.js";
 import { describeStream, type StreamState } from "./transitions/stream/table-stream.js";
 import type { TransitionLog } from "./transitions/transition-log.js";
 import { Maintenance } from "./jobs/maintenance.js";
@@ -78,7 +78,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
     connect: () => connectStreams({ streamsClient, client, region, endpoint }),
     requestTimeoutMs,
   });
-  const transitions: TransitionLog = followedTransitions(table, {
+  const transitions: TransitionLog = new FollowedTransitions(table, {
     config,
     time,
     isLive,
@@ -164,7 +164,8 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
     shards: () => run(async () => (await config.read()).shards),
     // DynamoDB's time to live uses its own clock, so it stays off under a test clock.
     migrate: () => run(() => migrate(table, config, { ttl: isLive, stream: stream === true }), { needsTime: false }),
-    pendingMigrations: () => run(() => pendingMigrations(table, { ttl: isLive, stream: stream === true }), { needsTime: false }),
+    pendingMigrations: () =>
+      run(() => pendingMigrations(table, { ttl: isLive, stream: stream === true }), { needsTime: false }),
     close: () => (closing ??= close()),
 
     insert: (given) =>

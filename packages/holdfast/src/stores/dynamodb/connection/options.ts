@@ -58,10 +58,7 @@ const MAX_SHARDS = 1_000;
 const REQUEST_TIMEOUT_MS = 5_000;
 
 /** The validated options with defaults. */
-export interface DynamoSettings extends Pick<
-  DynamoOptions,
-  "client" | "streamsClient" | "region" | "endpoint"
-> {
+export interface DynamoSettings extends Pick<DynamoOptions, "client" | "streamsClient" | "region" | "endpoint"> {
   /** The name of the table. */
   name: string;
   shards: number | null;
@@ -139,12 +136,12 @@ const FLAGS: ReadonlyMap<string, boolean> = new Map([
 ]);
 const URL_FIELDS: readonly string[] = [
   ...STRING_FIELDS,
-  ...FLAG_FIELDS,
   "shards",
   "marginMs",
   "slack",
   "requests",
   "requestTimeoutMs",
+  ...FLAG_FIELDS,
 ];
 
 /** `dynamodb://table?region=eu-central-1&shards=8`. */

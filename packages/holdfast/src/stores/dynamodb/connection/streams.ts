@@ -154,7 +154,10 @@ export async function connectStreams(given: ConnectStreams): Promise<Connected> 
   const Client = sdk["DynamoDBStreamsClient"] as unknown as new (options: object) => DynamoClient;
   const { config } = (client ?? {}) as { config?: ClientConfig };
   if (client !== undefined && config === undefined)
-    throw new InvalidOptionError("client", "has no config for a client of DynamoDB Streams; set the option streamsClient");
+    throw new InvalidOptionError(
+      "client",
+      "has no config for a client of DynamoDB Streams; set the option streamsClient",
+    );
   const derived = config === undefined ? {} : optionsOf(config);
   const options = { ...derived, ...(region !== undefined && { region }), ...(endpoint !== undefined && { endpoint }) };
   return { sdk, client: new Client({ ...options, maxAttempts: TRIES }) };

@@ -5,7 +5,7 @@ import type { Streams } from "../connection/streams.js";
 import type { Table } from "../connection/table.js";
 import { readCursor } from "./cursor.js";
 import { RecordedTransitions } from "./recorded-transitions.js";
-import { isStreamCursor } from "./stream/stream-cursor.js";
+import { isStreamCursor, readStreamCursor } from "./stream/stream-cursor.js";
 import { StreamTransitions } from "./stream/stream-transitions.js";
 import { TableStream } from "./stream/table-stream.js";
 import type { ChangedJob, TransitionLog } from "./transition-log.js";
@@ -20,13 +20,6 @@ interface Parts {
   closing: AbortSignal;
   /** Null: the stream is not read. */
   streams: Streams | null;
-}
-
-/** The transitions of a table, from its stream if it has one. */
-export function followedTransitions(table: Table, { streams, ...parts }: Parts): TransitionLog {
-  const recorded = new RecordedTransitions(table, parts);
-  if (streams === null) return recorded;
-  return new FollowedTransitions(recorded, table, { streams, ...parts });
 }
 
 // A batch is read this long after its transitions at the latest; see reader.ts.
@@ -52,19 +45,22 @@ interface Overlap {
  *
  * **The stream is switched off:** its cursors expire when all of it was read, because nothing was recorded until a follower registers.
  */
-class FollowedTransitions implements TransitionLog {
+export class FollowedTransitions implements TransitionLog {
   readonly #recorded: RecordedTransitions;
-  readonly #tableStream: TableStream;
-  readonly #stream: StreamTransitions;
+  readonly #tableStream: TableStream | null;
+  readonly #stream: StreamTransitions | null;
   readonly #time: () => number;
   readonly #overlapMs: number;
   #overlap: Overlap | null = null;
   #starting: Promise<Overlap | null> | null = null;
 
-  constructor(recorded: RecordedTransitions, table: Table, parts: Omit<Parts, "streams"> & { streams: Streams }) {
-    this.#recorded = recorded;
-    this.#tableStream = new TableStream(table, parts);
-    this.#stream = new StreamTransitions(table, { ...parts, tableStream: this.#tableStream });
+  constructor(table: Table, { streams, ...parts }: Parts) {
+    this.#recorded = new RecordedTransitions(table, parts);
+    this.#tableStream = streams === null ? null : new TableStream(table, { streams, ...parts });
+    this.#stream =
+      streams === null || this.#tableStream === null
+        ? null
+        : new StreamTransitions(table, { streams, tableStream: this.#tableStream, ...parts });
     this.#time = parts.time;
     // Under a test clock, every transition is recorded before the call that made it returns.
     this.#overlapMs = parts.isLive ? OVERLAP_MS : 0;
@@ -81,16 +77,19 @@ class FollowedTransitions implements TransitionLog {
   }
 
   async record(forMs: number): Promise<string> {
-    return (await this.#stream.start()) ?? this.#recorded.record(forMs);
+    return (await this.#stream?.start()) ?? this.#recorded.record(forMs);
   }
 
   async page(cursor: string, limit: number): Promise<TransitionPage | null> {
-    if (isStreamCursor(cursor)) return this.#stream.page(cursor, limit);
+    if (isStreamCursor(cursor)) {
+      readStreamCursor(cursor); // rejects an invalid one
+      return this.#stream?.page(cursor, limit) ?? null;
+    }
     // It must have begun before the page is read.
     const overlap = this.#currentOverlap();
     const now = this.#time();
     const page = await this.#recorded.page(cursor, limit);
-    if (page === null || this.#tableStream.known === null) return page;
+    if (page === null || (this.#tableStream?.known ?? null) === null) return page;
     if (overlap === null) {
       await this.#startOverlap();
       return page;
@@ -115,13 +114,13 @@ class FollowedTransitions implements TransitionLog {
   async #newOverlap(): Promise<Overlap | null> {
     // Processes must record until the end of the overlap.
     await this.#recorded.record(OVERLAP_KEPT_MS + OVERLAP_MS);
-    const cursor = await this.#stream.start();
+    const cursor = (await this.#stream?.start()) ?? null;
     this.#overlap = cursor === null ? null : { at: this.#time(), cursor };
     return this.#overlap;
   }
 
   purge(request: { before: number; limit: number }): Promise<number> {
-    this.#stream.purge(request.before);
+    this.#stream?.purge(request.before);
     return this.#recorded.purge(request);
   }
 }

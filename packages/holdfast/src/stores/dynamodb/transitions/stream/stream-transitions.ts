@@ -100,7 +100,9 @@ export class StreamTransitions {
     const arn = await this.#find(stream);
     const places = inline ?? (await this.#readItem(stored));
     if (arn === null || places === null) return null;
-    const shards = await this.#list(arn, (known) => [...places.keys()].every((name) => known.named(name) !== undefined));
+    const shards = await this.#list(arn, (known) =>
+      [...places.keys()].every((name) => known.named(name) !== undefined),
+    );
     const complete = shards?.complete(places) ?? null;
     if (shards === null || complete === null) return null;
     try {
