@@ -28,6 +28,9 @@ interface Connected {
   sdk: Sdk;
   client: DynamoClient;
 }
+interface Sends {
+  send(command: object, options: { abortSignal: AbortSignal }): Promise<unknown>;
+}
 interface StreamsOptions {
   /** Loads the SDK and makes a client. */
   connect(): Promise<Connected>;
@@ -115,8 +118,7 @@ export class Streams {
     const limit = new AbortController();
     const timer = setTimeout(() => limit.abort(), this.#options.requestTimeoutMs);
     try {
-      const send = client.send as unknown as (command: object, options: object) => Promise<unknown>;
-      return await send.call(client, new Command(request), { abortSignal: limit.signal });
+      return await (client as unknown as Sends).send(new Command(request), { abortSignal: limit.signal });
     } finally {
       clearTimeout(timer);
     }

@@ -115,7 +115,7 @@ export class ShardReader {
     this.#isClosed = next === null;
     const newest = records.at(-1);
     this.#hasMore =
-      records.length >= FULL || (newest !== undefined && newest.createdAt < this.#parts.now() - RECENT_MS);
+      records.length >= FULL || (newest !== undefined && latestTimeOf(newest) < this.#parts.now() - RECENT_MS);
     this.#first ??= records[0]?.sequence ?? null;
     this.#tip = newest?.sequence ?? this.#tip;
     for (const record of records) {
@@ -132,10 +132,8 @@ export class ShardReader {
   }
 
   /** A shard can be read from its beginning only. Records that may be after the time are not skipped. */
-  #isSkipped({ createdAt }: StreamRecord): boolean {
-    if (this.#skipBefore === null) return false;
-    const roundedMs = createdAt % ROUNDED_MINUTE_MS === 0 ? ROUNDED_MINUTE_MS : ROUNDED_MS;
-    return createdAt + roundedMs + CLOCKS_MS <= this.#skipBefore;
+  #isSkipped(record: StreamRecord): boolean {
+    return this.#skipBefore !== null && latestTimeOf(record) + CLOCKS_MS <= this.#skipBefore;
   }
 
   #trim(): void {
@@ -143,6 +141,11 @@ export class ShardReader {
     const dropped = this.#buffered.splice(0, this.#buffered.length - MAX_BUFFERED).at(-1);
     if (dropped !== undefined) this.#start = { after: dropped.sequence };
   }
+}
+
+/** When the record was created at the latest. */
+function latestTimeOf({ createdAt }: StreamRecord): number {
+  return createdAt + (createdAt % ROUNDED_MINUTE_MS === 0 ? ROUNDED_MINUTE_MS : ROUNDED_MS);
 }
 
 function isSamePlace(a: Place, b: Place): boolean {

@@ -113,8 +113,14 @@ function isDenied(error: unknown): boolean {
   return (error as Error | undefined)?.name === "AccessDeniedException";
 }
 
+// Of an endpoint without DynamoDB Streams, or one that is not that of the table.
+const REFUSALS: ReadonlySet<string> = new Set([
+  "UnknownOperationException",
+  "UnrecognizedClientException",
+  "ValidationException",
+]);
 /** An endpoint without DynamoDB Streams, or without the permission. Sending the request again does not help. */
 function isRefused(error: unknown): boolean {
   const { name } = error as Error;
-  return isDenied(error) || name === "UnknownOperationException" || name === "ValidationException";
+  return isDenied(error) || REFUSALS.has(name);
 }
