@@ -19,6 +19,7 @@ interface FakeShard extends StreamShard {
 export class FakeStream {
   readonly #shards = new Map<string, FakeShard>();
   readonly #iterators = new Map<string, { shard: FakeShard; at: number }>();
+  #refusesNewest = false;
   readonly #trimmed = new Set<string>();
   /** The requests, as `<operation> <shard> <from>`. */
   readonly requests: string[] = [];
@@ -45,6 +46,10 @@ export class FakeStream {
   /** Its records are older than a day. */
   trim(id: string): void {
     this.#trimmed.add(id);
+  }
+  /** As DynamoDB Local does for a new stream of a table that had one before. */
+  refuseNewest(): void {
+    this.#refusesNewest = true;
   }
   /** Records the enqueue of a job. */
   enqueue(shard: string, job: string): void {
@@ -81,7 +86,7 @@ export class FakeStream {
       const shard = this.#shard(id);
       const { records } = shard;
       if (from === "oldest") return this.#iteratorAt(shard, 0);
-      if (from === "newest") return this.#iteratorAt(shard, records.length);
+      if (from === "newest") return this.#iteratorAt(shard, this.#refusesNewest ? -1 : records.length);
       if (this.#trimmed.has(id)) throw Object.assign(new Error("trimmed"), { name: "TrimmedDataAccessException" });
       const at = records.findIndex(({ sequence }) => sequence > from);
       return this.#iteratorAt(shard, at < 0 ? records.length : at);
@@ -91,6 +96,7 @@ export class FakeStream {
       if (found === undefined) throw Object.assign(new Error("expired"), { name: "ExpiredIteratorException" });
       const { shard, at } = found;
       this.requests.push(`GetRecords ${shard.id}`);
+      if (at < 0) throw Object.assign(new Error("trimmed"), { name: "TrimmedDataAccessException" });
       // Fewer than DynamoDB's 1,000, so that several requests are needed.
       const records = shard.records.slice(at, at + 5);
       const end = at + records.length;

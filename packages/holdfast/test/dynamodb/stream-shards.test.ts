@@ -124,6 +124,16 @@ describe("an iterator that expires", () => {
   });
 });
 
+it("a refused iterator at the newest record is renewed", async () => {
+  const stream = new FakeStream();
+  stream.open("a");
+  stream.refuseNewest();
+  const process = stream.follow();
+  const first = (await process.start()) ?? "";
+  stream.enqueue("a", "a1");
+  expect((await read(process, first))?.ids).toEqual(["a1"]);
+});
+
 describe("a cursor", () => {
   it("without a record skips old ones in another process", async () => {
     const stream = new FakeStream();

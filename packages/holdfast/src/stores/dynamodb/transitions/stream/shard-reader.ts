@@ -106,7 +106,7 @@ export class ShardReader {
     try {
       received = await this.#parts.streams.records(this.#iterator);
     } catch (error) {
-      if (!isExpiredIterator(error)) throw error;
+      if (!this.#isRenewable(error)) throw error;
       this.#iterator = await this.#newIterator();
       received = await this.#parts.streams.records(this.#iterator);
     }
@@ -123,6 +123,16 @@ export class ShardReader {
       if (transition !== null) this.#buffered.push({ sequence: record.sequence, transition });
     }
     this.#trim();
+  }
+
+  /**
+   * Iterators are valid for 15 minutes. One at the newest record of a shard that has none yet can be refused too, as the emulator does
+   * after a stream was switched off and on. A place after a record is really gone then.
+   */
+  #isRenewable(error: unknown): boolean {
+    const { name } = error as Error;
+    const hasPlace = this.#tip !== null || typeof this.#start.after === "bigint";
+    return name === "ExpiredIteratorException" || (name === "TrimmedDataAccessException" && !hasPlace);
   }
 
   #newIterator(): Promise<string> {
@@ -151,8 +161,4 @@ function latestTimeOf({ createdAt }: StreamRecord): number {
 function isSamePlace(a: Place, b: Place): boolean {
   if (a.after === "time") return b.after === "time" && a.at === b.at;
   return a.after === b.after;
-}
-
-function isExpiredIterator(error: unknown): boolean {
-  return (error as Error).name === "ExpiredIteratorException";
 }
