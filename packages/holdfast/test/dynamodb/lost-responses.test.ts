@@ -65,7 +65,7 @@ async function itemsOf(table: string, pk: string): Promise<number> {
 }
 
 /** The attributes of a tombstone. It is in no index. */
-const TOMBSTONE = [["dropped", "listed", "pk", "sk", "ttl"]];
+const TOMBSTONE = [["dropped", "ended", "ended_at", "listed", "pk", "sk", "ttl"]];
 /** The attributes of each item of a job. */
 async function attributesOf(table: string, id: string): Promise<string[][]> {
   return (await itemsIn(table, `job#${id}`)).map((item) => Object.keys(item).toSorted());
