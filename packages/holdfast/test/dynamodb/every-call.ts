@@ -19,7 +19,7 @@ import { until } from "#src/testing/exercise-store/until.js";
 import { addSchedule, fireAll, firingFor } from "#src/testing/exercise-store/schedule-builders.js";
 
 /** Methods outside of the store contract. They send no request, or read what every call reads. */
-const NOT_IN_CONTRACT = ["cloudFormation", "terraform", "iamPolicy", "shards"];
+const NOT_IN_CONTRACT = ["cloudFormation", "terraform", "iamPolicy", "shards", "stream"];
 /** Methods that open and close. The tests call them. */
 const ENDS = ["migrate", "close"];
 

@@ -43,6 +43,9 @@ export function jobKey(id: string): Key {
 export function idOf(pk: string): string {
   return pk.slice(4);
 }
+export function isJobKey(pk: string, sk: string): boolean {
+  return sk === "job" && pk.startsWith("job#");
+}
 export function uniqueKey(key: string): Key {
   return { pk: `key#${key}`, sk: "key" };
 }
@@ -60,6 +63,11 @@ export function historyKey(resolution: string): string {
 /** A batch of recorded transitions. Each is in a partition of its own, so that no partition limits them. */
 export function transitionsKey(number: number): Key {
   return { pk: `transitions#${number}`, sk: "transitions" };
+}
+
+/** A position in the table's stream that does not fit into a cursor. */
+export function positionKey(id: string): Key {
+  return { pk: `position#${id}`, sk: "position" };
 }
 
 /** The partition of a month's audit entries. */
