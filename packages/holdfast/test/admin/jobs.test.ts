@@ -1,5 +1,5 @@
 import { InvalidOptionError, StoreUnavailableError } from "holdfast";
-import { adminClient, type AdminClient } from "holdfast/admin";
+import { admin as newAdmin, adminClient, type AdminClient } from "holdfast/admin";
 import { job } from "holdfast";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { engineOf } from "#src/engine/client/holdfast.js";
@@ -445,6 +445,32 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     ]);
   });
 
+  it("drains one worker and lets it claim again", async () => {
+    const { hf, as } = await adminScene(store());
+    const client = await as("operator");
+    const worker = hf.work({ lease: "1s" });
+    const shown = async (): Promise<unknown> => {
+      const { workers } = checked("workers.list", await client.workers.list());
+      return workers.find(({ id }) => id === worker.id);
+    };
+    await until("the first heartbeat", async () => (await shown()) !== undefined);
+    expect(await shown()).toMatchObject({ draining: false, jobs: [], version: expect.any(String) as string });
+    const drained = checked("workers.drain", await client.workers.drain({ id: worker.id }));
+    expect(drained).toEqual({ id: worker.id, draining: true });
+    expect(await shown()).toMatchObject({ draining: true, left: false });
+    await until("the next heartbeat", () => worker.draining);
+    expect(checked("workers.resume", await client.workers.resume({ id: worker.id })).draining).toBe(false);
+    await until("the next heartbeat", () => !worker.draining);
+    await worker.stop();
+    const unknown = { status: 404, code: "WORKER_NOT_FOUND" };
+    for (const id of [worker.id, "nothing"]) expect(await errorOf(client.workers.drain({ id }))).toMatchObject(unknown);
+    const { entries } = await hf.audit.list();
+    expect(entries.map(({ action, target }) => [action, target])).toEqual([
+      ["workers.resume", worker.id],
+      ["workers.drain", worker.id],
+    ]);
+  });
+
   it("finishes changes in flight and rejects new ones on close", async () => {
     const { hf, api, as } = await adminScene(store());
     const client = await as("operator");
@@ -479,6 +505,10 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     expect(await client.operations.get({ id: operation.id })).toMatchObject({ state: "running" });
     gate.resolve();
     await closing;
+    // Another server continues what was not finished.
+    const other = newAdmin(hf);
+    onTestFinished(() => other.close());
+    await until("the ends", async () => (await asked.operations()).every(({ state }) => state === "done"));
     const { entries } = await hf.audit.list();
     expect(await single).toEqual({ status: "cancelled" });
     expect(entries.filter(({ action }) => action === "jobs.cancel")).toMatchObject([{ target: ids[2], count: 1 }]);

@@ -13,7 +13,7 @@ import { JobNotFoundError, ScheduleNotFoundError } from "../../errors.js";
 import type { Job } from "../../job/job.js";
 import { isLive } from "../../live-worker.js";
 import { readQueue } from "../../options.js";
-import { cancelMany, promoteMany, removeMany, retryMany, updateMany } from "./bulk-changes.js";
+import { cancelMany, preview, promoteMany, purge, removeMany, retryMany, updateMany } from "./bulk-changes.js";
 import { withRestoredInput, type CallContext } from "./call-context.js";
 import { count, list, withoutWorker } from "./job-lists.js";
 import { errorGroupResult, explanationResult, historyResult, transitionResult } from "./insight-serializers.js";
@@ -118,16 +118,8 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   "jobs.retryMany": retryMany,
   "jobs.cancelMany": cancelMany,
   "jobs.removeMany": removeMany,
-  "jobs.purge": async (context, { state, olderThan }) => {
-    const { hf, identity, operations } = context;
-    return operations.start({
-      action: "purge",
-      actor: identity.name,
-      total: null,
-      run: (options) => hf.purge({ state, olderThan }, options),
-      onEnd: (result) => context.recordEnd(result, { state, olderThan }),
-    });
-  },
+  "jobs.purge": purge,
+  "jobs.preview": preview,
 
   "errors.list": async ({ hf }, options) => ({ groups: (await hf.errorGroups(options)).map(errorGroupResult) }),
   "history.get": async ({ hf }, options) => historyResult(await hf.history(options)),
@@ -140,8 +132,8 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     return transitionResult(await readTransitions(engineOf(hf), { ...page, ...conditions }));
   },
 
-  "operations.list": async ({ operations }) => ({ operations: operations.list() }),
-  "operations.get": async ({ operations }, { id }) => operations.get(id),
+  "operations.list": async ({ operations }) => ({ operations: await operations.list() }),
+  "operations.get": ({ operations }, { id }) => operations.get(id),
   "operations.stop": ({ operations }, { id }) => operations.stop(id),
 
   "schedules.list": async ({ hf }, query) => {
@@ -207,6 +199,8 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   },
   "keys.free": async ({ hf }, target) => ({ status: await hf.freeKey(target) }),
   "workers.list": async ({ hf }) => ({ workers: (await hf.workers()).map(workerResult) }),
+  "workers.drain": (context, { id }) => drainWorker(context, id, true),
+  "workers.resume": (context, { id }) => drainWorker(context, id, false),
   "types.list": async ({ hf }) => {
     const { clock, types } = engineOf(hf);
     const live = (await hf.workers()).filter((worker) => isLive(worker, clock.now()));
@@ -230,6 +224,19 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     return { status: "revoked" };
   },
 };
+
+async function drainWorker(
+  { hf }: CallContext,
+  id: string,
+  draining: boolean,
+): Promise<Calls["workers.drain"]["result"]> {
+  if (await engineOf(hf).store.drainWorker(id, draining)) return { id, draining };
+  throw new ApiError(
+    404,
+    "WORKER_NOT_FOUND",
+    `worker ${id} not found, or it has stopped; workers.list lists all workers`,
+  );
+}
 
 /** Checks a queue or priority that the caller chose. The defaults of a job type come from code and are not limited. */
 async function admitLane(

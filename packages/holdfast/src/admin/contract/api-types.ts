@@ -126,6 +126,25 @@ export interface JobListResult {
 export interface ManyJobs {
   ids?: readonly string[];
   filter?: JobConditions;
+  /** Jobs per second, 0.1 to 10000. Default: as fast as possible. */
+  rate?: number;
+  /** Only the first jobs that match: the newest, or the first ids. */
+  limit?: number;
+}
+
+/** A change of many jobs, not yet made. */
+export interface PreviewInput extends Pick<ManyJobs, "ids" | "filter"> {
+  action: "retry" | "cancel" | "delete" | "update" | "promote";
+}
+
+/** What a change of many jobs would do, by the states of the jobs. */
+export interface PreviewResult {
+  /** How many jobs would change. */
+  changes: number;
+  /** How many would not, by reason, such as `not-retryable`. */
+  skipped: Readonly<Record<string, number>>;
+  /** False: at least as many. */
+  exact: boolean;
 }
 
 /** Changes to a waiting job. Absent fields stay as they are. */
@@ -192,21 +211,41 @@ export interface StatsResult {
   paused: boolean;
 }
 
+/** The jobs of an operation: of its ids, or of its filter's ids, the first 20, and their `count`. */
+export interface OperationTarget {
+  ids?: readonly string[];
+  count?: number;
+  /** Null: too long to be shown. */
+  filter?: JobConditions | null;
+  purge?: { state: FinishedState; olderThan: string | number };
+}
+
 export interface OperationResult {
   id: string;
   action: "retry" | "cancel" | "delete" | "update" | "promote" | "purge";
   state: "running" | "done" | "stopped" | "failed";
-  /** Jobs processed so far. */
+  target: OperationTarget;
+  /** Of an update: the changes, redacted. */
+  changes: JobChanges | null;
+  /** Jobs per second; null: as fast as possible. */
+  rate: number | null;
+  /** Only this many jobs; null: all that match. */
+  limit: number | null;
+  /** Jobs processed so far. After a crash of its server, jobs of its last second may be counted twice or not at all. */
   examined: number;
   /** How many of those were changed. */
   changed: number;
   /** How many of the changed jobs are running and were asked to stop. */
   requested: number;
+  /** How many jobs were found and not changed, by reason, such as `key-held` or `not-waiting`. */
+  skipped: Readonly<Record<string, number>>;
   /** Of a change by ids: up to 5 ids that were not changed. Empty for updates, promotions and filters. */
   unchanged: readonly string[];
   /** How many jobs there are to process; null: unknown. */
   total: number | null;
   actor: string;
+  /** The server that runs it, or ran it last: its host and process id. */
+  process: string;
   startedAt: Time;
   endedAt: Time | null;
   error: string | null;
@@ -294,6 +333,12 @@ export interface WorkerResult {
   startedAt: Time;
   seenAt: Time;
   left: boolean;
+  /** It claims no more jobs, and its running jobs finish. */
+  draining: boolean;
+  /** The version of Holdfast; null for earlier versions. */
+  version: string | null;
+  /** Up to 20 jobs that it ran at its last heartbeat. */
+  jobs: readonly { id: string; type: string }[];
 }
 
 export interface AuditResult {
@@ -407,6 +452,7 @@ export interface Calls {
   "jobs.cancelMany": { input: ManyJobs; result: OperationResult };
   "jobs.removeMany": { input: ManyJobs; result: OperationResult };
   "jobs.purge": { input: { state: FinishedState; olderThan: string | number }; result: OperationResult };
+  "jobs.preview": { input: PreviewInput; result: PreviewResult };
   "errors.list": { input: { type?: string; limit?: number }; result: { groups: ErrorGroupResult[] } };
   "history.get": { input: HistoryQuery; result: HistoryResult };
   "transitions.list": { input: TransitionQuery; result: TransitionResult };
@@ -443,6 +489,8 @@ export interface Calls {
   /** `held`: the job that has the key still exists. `missing`: the key is free already. */
   "keys.free": { input: { key: string; user?: string }; result: { status: FreeKeyResult } };
   "workers.list": { input: None; result: { workers: WorkerResult[] } };
+  "workers.drain": { input: ById; result: { id: string; draining: boolean } };
+  "workers.resume": { input: ById; result: { id: string; draining: boolean } };
   "types.list": { input: None; result: { types: string[] } };
   "audit.list": {
     input: { actor?: string; action?: string; after?: Time; before?: Time; limit?: number; cursor?: string };

@@ -175,6 +175,14 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
     role: "admin",
     about: "Delete finished jobs older than a given age, in the background.",
   },
+  "jobs.preview": {
+    method: "POST",
+    path: "/jobs/preview",
+    role: "viewer",
+    readOnly: true,
+    about:
+      "Count the jobs that a change of many jobs would change, and those that it would skip, by state. Stops after a limited time.",
+  },
   "errors.list": {
     method: "GET",
     path: "/errors",
@@ -198,7 +206,7 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
     method: "GET",
     path: "/operations",
     role: "viewer",
-    about: "List background operations of this server, newest first.",
+    about: "List background operations of all servers, newest first. Ended ones are kept for 7 days, at most 200.",
   },
   "operations.get": {
     method: "GET",
@@ -210,7 +218,7 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
     method: "POST",
     path: "/operations/:id/stop",
     role: "operator",
-    about: "Stop a background operation. Changes made so far remain.",
+    about: "Stop a background operation, whichever server runs it. Changes made so far remain.",
   },
   "schedules.list": { method: "GET", path: "/schedules", role: "viewer", about: "List schedules by name." },
   "schedules.preview": {
@@ -310,6 +318,19 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
     path: "/workers",
     role: "viewer",
     about: "List workers with a heartbeat in the last hour.",
+  },
+  "workers.drain": {
+    method: "POST",
+    path: "/workers/:id/drain",
+    role: "operator",
+    about:
+      "Drain a worker: it claims no more jobs, and its running jobs finish. It learns of it with its next heartbeat.",
+  },
+  "workers.resume": {
+    method: "POST",
+    path: "/workers/:id/resume",
+    role: "operator",
+    about: "Let a draining worker claim jobs again.",
   },
   "types.list": {
     method: "GET",

@@ -3,15 +3,7 @@ import { encodeInput, type JobType } from "../../job/job.js";
 import { readId } from "../../job/uuid.js";
 import { optionKeys, refuseUnknown } from "../../options.js";
 import type { State } from "../../job/state.js";
-import type {
-  CancelResult,
-  ChangeScope,
-  RemoveResult,
-  RetryResult,
-  Scope,
-  StoredJob,
-  UpdateResult,
-} from "../../store.js";
+import type { CancelResult, ChangeScope, RemoveResult, RetryResult, Scope, StoredJob } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import type { JobEvent } from "../events/events.js";
 import { readFilter, type Filter, type ReadFilter } from "./filter.js";
@@ -21,6 +13,7 @@ import {
   readUpdate,
   updateJob,
   updateJobs,
+  type JobUpdateStatus,
   type ReadUpdate,
   type UpdateOptions,
 } from "./job-updates.js";
@@ -53,6 +46,23 @@ interface Change<Result> {
   apply: (ids: readonly string[], within: ChangeScope, listed: readonly StoredJob[]) => Promise<Result[]>;
 }
 
+/** What an operation does to each of its jobs. `rejecting`: the types that reject the new input, from `checkInput`. */
+export type BulkChange =
+  | { kind: "retry" | "cancel" | "remove" }
+  | { kind: "update"; update: ReadUpdate; rejecting: ReadonlySet<string> };
+
+/** A part of the jobs of an operation, changed. */
+export interface ChangedJobs {
+  ids: readonly string[];
+  /** The result of each job. */
+  statuses: readonly string[];
+  /** The statuses that count as a change. */
+  counted: readonly string[];
+  examined: number;
+  /** Where the next page begins; null at the end. */
+  cursor: string | null;
+}
+
 /** `hf.cancel`, `hf.retry`, `hf.remove` and `hf.update`: one job, or many in chunks. */
 export class Changes {
   readonly #requireOpen: () => EngineContext;
@@ -72,6 +82,10 @@ export class Changes {
     options?: BulkOptions,
     onRequested?: (count: number) => void,
   ): Promise<CancelResult | CancelResult[] | number> {
+    return this.#change(target, scope, this.#cancellation(onRequested), options);
+  }
+
+  #cancellation(onRequested?: (count: number) => void): Change<CancelResult> {
     const apply: Change<CancelResult>["apply"] = async (ids, within, listed) => {
       const engine = this.#requireOpen();
       const results = await engine.store.cancel(ids, within);
@@ -80,27 +94,82 @@ export class Changes {
       if (changed.length > 0) await publishCancelled(engine, changed, listed);
       return results;
     };
-    return this.#change(target, scope, { counted: ["cancelled", "requested"], apply }, options);
+    return { counted: ["cancelled", "requested"], apply };
   }
 
   retry(target: Target, scope: Scope, options?: BulkOptions): Promise<RetryResult | RetryResult[] | number> {
-    const apply = async (ids: readonly string[], within: ChangeScope): Promise<RetryResult[]> => {
+    return this.#change(target, scope, this.#retrying, options);
+  }
+
+  readonly #retrying: Change<RetryResult> = {
+    counted: ["retried"],
+    apply: async (ids, within) => {
       const { store, events } = this.#requireOpen();
       const results = await store.retry(ids, within);
       for (const [index, id] of ids.entries()) if (results[index] === "retried") events.emit("retried", { id });
       return results;
-    };
-    return this.#change(target, scope, { counted: ["retried"], apply }, options);
-  }
+    },
+  };
 
   remove(target: Target, scope: Scope, options?: BulkOptions): Promise<RemoveResult | RemoveResult[] | number> {
-    const apply = async (ids: readonly string[], within: ChangeScope): Promise<RemoveResult[]> => {
+    return this.#change(target, scope, this.#removal, options);
+  }
+
+  readonly #removal: Change<RemoveResult> = {
+    counted: ["removed"],
+    apply: async (ids, within) => {
       const { store, events } = this.#requireOpen();
       const results = await store.remove(ids, within);
       for (const [index, id] of ids.entries()) if (results[index] === "removed") events.emit("removed", { id });
       return results;
-    };
-    return this.#change(target, scope, { counted: ["removed"], apply }, options);
+    },
+  };
+
+  /** Changes the jobs of these ids, at most `CHUNK`. For operations, which continue after a crash. */
+  async changeSome(change: BulkChange, ids: readonly string[]): Promise<ChangedJobs> {
+    const { counted, apply } = this.#bulk(change);
+    const page = { limit: ids.length, cursor: null, payloads: false };
+    const listed = change.kind === "update" ? (await this.#requireOpen().store.list({ ids }, page)).jobs : [];
+    const found = change.kind === "update" ? listed.map(({ id }) => id) : ids;
+    const statuses = found.length === 0 ? [] : await apply(found, {}, listed);
+    const byId = new Map(found.map((id, at) => [id, statuses[at] as string]));
+    const all = ids.map((id) => byId.get(id) ?? "missing");
+    return { ids, statuses: all, counted, examined: ids.length, cursor: null };
+  }
+
+  /** Changes a page of the jobs that match. */
+  async changePage(
+    change: BulkChange,
+    filter: ReadFilter,
+    page: { limit: number; cursor: string | null },
+  ): Promise<ChangedJobs> {
+    const { counted, apply } = this.#bulk(change);
+    const limit = Math.min(page.limit, CHUNK);
+    const listed = await listJobs(this.#requireOpen(), filter, { ...page, limit, payloads: false }, this.#inputView);
+    const { jobs, cursor, examined } = listed;
+    const ids = jobs.map(({ id }) => id);
+    // The state is checked again with the change, as in `#changeMatching`.
+    const statuses = ids.length === 0 ? [] : await apply(ids, { states: filter.stored.states }, jobs);
+    return { ids, statuses, counted, examined, cursor };
+  }
+
+  #bulk(change: BulkChange): Change<string> {
+    switch (change.kind) {
+      case "retry":
+        return this.#retrying;
+      case "cancel":
+        return this.#cancellation();
+      case "remove":
+        return this.#removal;
+      case "update":
+        return this.#updating(change.update, change.rejecting, "pending");
+    }
+  }
+
+  #updating(update: ReadUpdate, rejecting: ReadonlySet<string>, example: State): Change<JobUpdateStatus> {
+    const apply: Change<JobUpdateStatus>["apply"] = (_ids, within, jobs) =>
+      updateJobs(this.#requireOpen(), jobs, update, within, rejecting);
+    return { counted: ["updated"], apply, example };
   }
 
   update(target: string, options: UpdateOptions, scope: Scope): Promise<void>;
@@ -149,9 +218,7 @@ export class Changes {
       readFilter(target, engine.clock.now(), "pending"),
       this.#inputView,
     );
-    const apply: Change<UpdateResult["status"]>["apply"] = (_ids, within, jobs) =>
-      updateJobs(engine, jobs, update, within, rejecting);
-    return this.#changeMatching(target, scope, { counted: ["updated"], apply, example: "pending" }, bulk);
+    return this.#changeMatching(target, scope, this.#updating(update, rejecting, "pending"), bulk);
   }
 
   async #change<Result extends string>(

@@ -147,9 +147,12 @@ export async function checkInput(
   return rejecting;
 }
 
+/** `rejected`: the type of the job rejects the new input. */
+export type JobUpdateStatus = UpdateResult["status"] | "rejected";
+
 /**
  * Updates jobs that a filter found. Jobs that the change contradicts are left as they are, and so are jobs of the types in
- * `rejecting`, which were enqueued after `checkInput`. Returns the result of each.
+ * `rejecting`, which were enqueued after `checkInput`. Returns the result of each, in order.
  */
 export async function updateJobs(
   engine: EngineContext,
@@ -157,18 +160,26 @@ export async function updateJobs(
   update: ReadUpdate,
   scope: { user?: string | undefined },
   rejecting: ReadonlySet<string>,
-): Promise<UpdateResult["status"][]> {
+): Promise<JobUpdateStatus[]> {
   const { store, events, clock } = engine;
   const inputs = new Map<string, CheckedInput | null>();
   const updates: JobUpdate[] = [];
+  const statuses = new Map<string, JobUpdateStatus>();
   for (const job of jobs) {
-    if (rejecting.has(job.type) || contradiction(update, job, clock.now()) !== null) continue;
+    if (rejecting.has(job.type)) statuses.set(job.id, "rejected");
+    else if (contradiction(update, job, clock.now()) !== null)
+      statuses.set(job.id, isWaiting(job.state) ? "conflict" : "not-waiting");
+    if (statuses.has(job.id)) continue;
     if (!inputs.has(job.type)) inputs.set(job.type, await encoded(engine, update, job.type));
     updates.push({ id: job.id, ...update.change, ...inputs.get(job.type) });
   }
   const results = await store.update(updates, scope);
-  for (const [at, { id }] of updates.entries()) if (results[at]?.status === "updated") events.emit("updated", { id });
-  return results.map(({ status }) => status);
+  for (const [at, { id }] of updates.entries()) {
+    const { status } = results[at] as UpdateResult;
+    statuses.set(id, status);
+    if (status === "updated") events.emit("updated", { id });
+  }
+  return jobs.map(({ id }) => statuses.get(id) as JobUpdateStatus);
 }
 
 type CheckedInput = Required<Pick<JobUpdate, "input" | "inputType">>;

@@ -4,6 +4,7 @@ import { DEFAULTS, LIMITS } from "../../defaults.js";
 import type { WorkerRecord } from "../../store.js";
 import { leaseEvent, type EngineContext, type HeldLease } from "../context.js";
 import { BUSY } from "../retry-busy.js";
+import { version } from "../version.js";
 import type { Run } from "./run.js";
 
 interface KeeperSettings {
@@ -23,6 +24,8 @@ interface KeeperCallbacks {
   cancel(id: string): void;
   timedOut(run: Run): void;
   abandon(run: Run): void;
+  /** After each heartbeat: whether the worker is to claim no more jobs. */
+  setDraining(draining: boolean): void;
 }
 
 // How long the list of workers is cached. Reading it for every job of an unknown type would cost more than the jobs.
@@ -48,6 +51,7 @@ export class LeaseKeeper {
   readonly #settings: KeeperSettings;
   readonly #callbacks: KeeperCallbacks;
   readonly #startedAt: number;
+  readonly #version: string = version();
   #stopped = false;
 
   /** Extends all leases and writes the heartbeat, every third of a lease. */
@@ -240,6 +244,7 @@ export class LeaseKeeper {
   async #writeHeartbeat(): Promise<void> {
     const { concurrency, queues, types } = this.#settings;
     const { definedSchedules } = this.#engine;
+    const runs = this.#callbacks.runs();
     const record: WorkerRecord = {
       id: this.#callbacks.id,
       queues,
@@ -247,14 +252,17 @@ export class LeaseKeeper {
       types: [...this.#engine.types.keys()].filter((type) => types === null || types.includes(type)),
       schedules: definedSchedules.size > LIMITS.definedSchedules ? null : [...definedSchedules],
       concurrency,
-      running: this.#callbacks.runs().size,
+      running: runs.size,
       host: hostname(),
       pid: process.pid,
       startedAt: this.#startedAt,
+      version: this.#version,
+      jobs: [...runs].slice(0, LIMITS.workerJobs).map(({ lease: { job } }) => ({ id: job.id, type: job.type })),
     };
     try {
       this.#isRegistered = true;
-      await this.#engine.store.heartbeat(record);
+      const { draining } = await this.#engine.store.heartbeat(record);
+      if (!this.#stopped) this.#callbacks.setDraining(draining);
     } catch (error) {
       this.#emitOutage("heartbeat", error);
     }
