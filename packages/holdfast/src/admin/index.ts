@@ -37,6 +37,7 @@ export type {
   TokenResult,
   TransitionQuery,
   TransitionResult,
+  TypeResult,
   WorkerResult,
 } from "./contract/api-types.js";
 export type { Auth, ClientAddress } from "./auth/authenticator.js";

@@ -1,5 +1,9 @@
 import { updateScheduleBy } from "../../engine/scheduler/schedules.js";
 import { engineOf, type Holdfast } from "../../engine/client/holdfast.js";
+import { isShownWhole, readJob } from "../../engine/client/job-view.js";
+import { readId } from "../../job/uuid.js";
+import { losslessText, withRawJson } from "../http/raw-json.js";
+import { typeResult } from "./type-result.js";
 import type {
   NamedScheduleOptions,
   ScheduleSettings,
@@ -44,6 +48,23 @@ function withoutInternals(job: JobDetail): JobDetail {
   return { ...withoutWorker(job), trace: null, attempts };
 }
 
+/** The stored texts of a payload that no redaction changes, if a number in it has more digits than programs read. */
+function losslessTexts(
+  texts: Readonly<Record<"input" | "output", string | null>>,
+  parsed: Readonly<Record<"input" | "output", unknown>>,
+  shown: Readonly<Record<"input" | "output", unknown>>,
+): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const field of ["input", "output"] as const) {
+    const [text, value] = [texts[field], parsed[field]];
+    // A payload that is damaged or nested too deep was replaced.
+    if (text === null || !isShownWhole(text) || value !== shown[field]) continue;
+    const lossless = losslessText(text, value);
+    if (lossless !== null) found[field] = lossless;
+  }
+  return found;
+}
+
 async function getJob(context: CallContext, id: string): Promise<Job> {
   const job = await accessibleJobs(context).get(id);
   if (job === null) throw new JobNotFoundError(id);
@@ -61,9 +82,14 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   "jobs.count": count,
   "jobs.searchCount": count,
   "jobs.stats": async ({ hf }) => statsResult(...(await Promise.all([hf.stats(), hf.isPaused()]))),
-  "jobs.get": async (context, { id }) => {
-    const job = jobDetail(await getJob(context, id), context.redact);
-    return context.identity.role === "user" ? withoutInternals(job) : job;
+  "jobs.get": async ({ hf, redact, identity }, { id }) => {
+    const stored = await engineOf(hf).store.get(readId(id), identity.user === null ? {} : { user: identity.user });
+    if (stored === null) throw new JobNotFoundError(id);
+    const job = readJob(stored, { hasHistory: true });
+    const detail = jobDetail(job, redact);
+    const shown = identity.role === "user" ? withoutInternals(detail) : detail;
+    const texts = { input: stored.input, output: stored.output };
+    return withRawJson(shown, losslessTexts(texts, { input: job.input, output: job.output }, detail));
   },
   "jobs.explain": async (context, { id }) => explanationResult(await accessibleJobs(context).explain(id)),
   "jobs.enqueue": async (context, { type, input, ...options }) => {
@@ -207,6 +233,8 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     const names = new Set([...types.keys(), ...live.flatMap(({ types }) => types)]);
     return { types: [...names].toSorted() };
   },
+
+  "types.get": async ({ hf }, { type }) => typeResult(engineOf(hf), type),
 
   "audit.list": async ({ hf }, query) => {
     const { entries, cursor } = await hf.audit.list(query);

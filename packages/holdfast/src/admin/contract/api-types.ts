@@ -91,6 +91,8 @@ export interface JobConditions {
    * call examines a limited number of jobs, and `cursor` continues.
    */
   input?: InputCondition;
+  /** Jobs whose current error has this text in its message or code. Case is ignored. Limited like `input`. */
+  error?: string;
   createdAfter?: Time;
   createdBefore?: Time;
 }
@@ -100,7 +102,7 @@ export interface JobQuery extends JobConditions {
   limit?: number;
   /** From the previous page. Cannot be combined with `offset`. */
   cursor?: string;
-  /** Jobs to skip, 0 to 10000. Use cursors to go further. Cannot be combined with `input`. */
+  /** Jobs to skip, 0 to 10000. Use cursors to go further. Cannot be combined with `input` or `error`. */
   offset?: number;
   /** By time of enqueue. Default `newest` (first). A cursor belongs to one order. */
   order?: "newest" | "oldest";
@@ -341,6 +343,27 @@ export interface WorkerResult {
   jobs: readonly { id: string; type: string }[];
 }
 
+/** What the server knows of a job type. */
+export interface TypeResult {
+  type: string;
+  /** False: only other processes have its code, and all that follows is null. */
+  known: boolean;
+  defaults: {
+    queue: string;
+    priority: number;
+    maxAttempts: number;
+    /** Null: no timeout. */
+    timeoutMs: number | null;
+    tags: readonly string[];
+  } | null;
+  /** That of the input's schema. */
+  description: string | null;
+  /** Whether the type takes an input. */
+  takesInput: boolean | null;
+  /** The JSON Schema of the input (draft 2020-12), without values that the redaction hides; null if its schema offers none. */
+  input: Readonly<Record<string, unknown>> | null;
+}
+
 export interface AuditResult {
   id: string;
   at: Time;
@@ -492,6 +515,7 @@ export interface Calls {
   "workers.drain": { input: ById; result: { id: string; draining: boolean } };
   "workers.resume": { input: ById; result: { id: string; draining: boolean } };
   "types.list": { input: None; result: { types: string[] } };
+  "types.get": { input: { type: string }; result: TypeResult };
   "audit.list": {
     input: { actor?: string; action?: string; after?: Time; before?: Time; limit?: number; cursor?: string };
     result: { entries: AuditResult[]; cursor: string | null };

@@ -86,7 +86,8 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
     path: "/jobs/:id",
     role: "viewer",
     ofUser: true,
-    about: "Get a job with its payload, attempts and log.",
+    about:
+      "Get a job with its payload, attempts and log. Numbers of the payload have all digits that are stored, unless a part of it is redacted.",
   },
   "jobs.explain": {
     method: "GET",
@@ -337,6 +338,12 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
     path: "/types",
     role: "viewer",
     about: "List job types that this server or a live worker knows.",
+  },
+  "types.get": {
+    method: "GET",
+    path: "/types/:type",
+    role: "viewer",
+    about: "Get what this server knows of a job type: its defaults, and the JSON Schema of its input.",
   },
   "audit.list": { method: "GET", path: "/audit", role: "admin", about: "List audit entries, newest first." },
   "tokens.list": { method: "GET", path: "/tokens", role: "admin", about: "List API tokens, without their secrets." },

@@ -75,6 +75,11 @@ const conditions = {
     .describe("The job that holds this unique key now. With `user`, the key is that user's."),
   keyScope: calendarScope.optional().describe("The calendar scope of `key`: looks for the current one."),
   input: inputCondition.optional(),
+  error: string(1_000)
+    .optional()
+    .describe(
+      "Jobs whose current error has this text in its message or code. Case is ignored. Each call examines a limited number of jobs, and `cursor` continues.",
+    ),
   createdAfter: instant.optional().describe("Jobs created after this time."),
   createdBefore: instant.optional().describe("Jobs created before this time."),
 };
@@ -350,7 +355,7 @@ const jobList = {
     cursor,
     offset: count(0, MAX_OFFSET)
       .optional()
-      .meta({ description: "Jobs to skip. Not with `cursor` or `input`.", default: 0 }),
+      .meta({ description: "Jobs to skip. Not with `cursor`, `input` or `error`.", default: 0 }),
     order: z
       .enum(["newest", "oldest"])
       .optional()
@@ -517,6 +522,25 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
   "workers.drain": { input: z.strictObject(byWorker), result: drained },
   "workers.resume": { input: z.strictObject(byWorker), result: drained },
   "types.list": { input: none, result: z.object({ types: z.array(z.string()) }) },
+  "types.get": {
+    input: z.strictObject({ type: string(LIMITS.typeLength).describe("The name of the type.") }),
+    result: z.object({
+      type: z.string(),
+      known: z.boolean(),
+      defaults: z
+        .object({
+          queue: z.string(),
+          priority: z.int(),
+          maxAttempts: z.int(),
+          timeoutMs: z.number().nullable(),
+          tags: z.array(z.string()),
+        })
+        .nullable(),
+      description: z.string().nullable(),
+      takesInput: z.boolean().nullable(),
+      input: z.record(z.string(), z.unknown()).nullable(),
+    }),
+  },
   "audit.list": {
     input: z.strictObject({
       actor: string(300).optional().describe("Entries of this actor, such as `token:ci`."),
