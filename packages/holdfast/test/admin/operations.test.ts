@@ -216,7 +216,7 @@ describe.each(STORES)("operations on %s", (_name, newStore) => {
     expect(many).toMatchObject({ total: 25, examined: 25, changed: 14, skipped: { finished: 11 } });
   });
 
-  it("tell why jobs were skipped, and preview it", async () => {
+  it("count skipped jobs by reason, and preview that", async () => {
     const { hf, client } = await serverOn(await newStore());
     const ids = await cancelledJobs(hf, 3);
     await hf.enqueueMany(never, [{}, {}]);

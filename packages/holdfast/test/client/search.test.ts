@@ -299,7 +299,7 @@ describe("a search by error", () => {
     await hf.drain();
     await hf.enqueueMany(order, [input(1), input(2)]);
     const found = async (options: ListOptions): Promise<unknown[]> =>
-      (await hf.list(options)).jobs.map(({ error }) => error?.message).toSorted();
+      (await hf.list(options)).jobs.map(({ error }) => error?.message ?? null).toReversed();
     expect(await found({ error: "TIME" })).toEqual(["Request Timeout after 30 s", "no route"]);
     expect(await found({ error: "timeout" })).toEqual(["Request Timeout after 30 s"]);
     expect(await found({ error: "etimedout", payloads: false })).toEqual(["no route"]);

@@ -69,7 +69,7 @@ export function shownFilter(filter: JobConditions, redact: Redactor): JobConditi
   return { ...filter, input: { ...(path !== undefined && { path }), equals: shown } };
 }
 
-/** The audit entry for the end of a background operation, when the number of changed jobs is known. Stored once, whoever repeats it. */
+/** The audit entry for the end of a background operation, when the number of changed jobs is known. Stored once, whichever server repeats it. */
 export function auditEntryForEnd(
   result: OperationResult,
   { actor, tokenId, auditId }: { actor: string; tokenId: string | null; auditId: string },

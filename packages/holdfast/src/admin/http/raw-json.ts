@@ -9,11 +9,11 @@ export function withRawJson<Result extends object>(result: Result, texts: Readon
   return result;
 }
 
-/** `JSON.stringify`, with the texts that `withRawJson` has set. */
+/** `JSON.stringify`, with the fields of `withRawJson`. */
 export function stringify(body: unknown): string {
   const texts = typeof body === "object" && body !== null ? RAW.get(body) : undefined;
   if (texts === undefined) return JSON.stringify(body);
-  // Nobody can know the marks, so no other string of the result contains one.
+  // The marks are random, so no other string of the result contains one.
   const marks = Object.fromEntries(Object.keys(texts).map((field) => [field, `raw-${randomUUID()}`]));
   let json = JSON.stringify({ ...(body as object), ...marks });
   for (const [field, mark] of Object.entries(marks)) json = json.replace(`"${mark}"`, () => texts[field] as string);

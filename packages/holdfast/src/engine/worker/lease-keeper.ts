@@ -32,6 +32,8 @@ interface KeeperCallbacks {
 const WORKERS_CACHE_MS = 5_000;
 // Several schedules defined in a row are published in one heartbeat.
 const SCHEDULES_DELAY_MS = 50;
+// Running jobs in the record of a worker whose store charges by the kilobyte: the record stays smaller than one.
+const METERED_JOBS = 5;
 // Pause between two checks of cancellation hints, once a hint turned out to be wrong.
 const CONFIRM_PAUSE = { minMs: 50, maxMs: 5_000 };
 
@@ -52,6 +54,7 @@ export class LeaseKeeper {
   readonly #callbacks: KeeperCallbacks;
   readonly #startedAt: number;
   readonly #version: string = version();
+  readonly #maxListedJobs: number;
   #stopped = false;
 
   /** Extends all leases and writes the heartbeat, every third of a lease. */
@@ -86,6 +89,7 @@ export class LeaseKeeper {
     this.#settings = settings;
     this.#callbacks = callbacks;
     this.#startedAt = engine.clock.now();
+    this.#maxListedJobs = engine.store.capabilities.metered ? METERED_JOBS : LIMITS.workerJobs;
   }
 
   /** Extends leases and registers the worker, so that other processes know which types it runs. */
@@ -257,7 +261,7 @@ export class LeaseKeeper {
       pid: process.pid,
       startedAt: this.#startedAt,
       version: this.#version,
-      jobs: [...runs].slice(0, LIMITS.workerJobs).map(({ lease: { job } }) => ({ id: job.id, type: job.type })),
+      jobs: [...runs].slice(0, this.#maxListedJobs).map(({ lease: { job } }) => ({ id: job.id, type: job.type })),
     };
     try {
       this.#isRegistered = true;
