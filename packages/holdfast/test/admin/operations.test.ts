@@ -9,6 +9,7 @@ import { adminOf } from "#src/admin/http/app.js";
 import type { OperationsOptions } from "#src/admin/calls/operations.js";
 import { engineOf } from "#src/engine/client/holdfast.js";
 import { until } from "#src/testing/exercise-store/until.js";
+import { deferred } from "../engine/scene.js";
 import { addressOf, clientSchema, prepareSchema } from "../postgres/scene.js";
 import { postgresServer } from "../postgres/server.js";
 import { newFile } from "../sqlite-file.js";
@@ -78,7 +79,7 @@ describe.each(STORES)("operations on %s", (_name, newStore) => {
     });
     await until("progress on the other server", async () => {
       const { operations } = checked("operations.list", await two.client.operations.list());
-      return operations[0]?.changed === 5;
+      return (operations[0]?.changed ?? 0) >= 5;
     });
     const stopped = checked("operations.stop", await two.client.operations.stop({ id: started.id }));
     expect(stopped).toMatchObject({ id: started.id, state: "stopped", error: null });
@@ -119,8 +120,8 @@ describe.each(STORES)("operations on %s", (_name, newStore) => {
     });
     expect(operation).toMatchObject({ id, process: expect.stringMatching(new RegExp(`:${process.pid}$`)) as string });
     expect((await hf.stats()).states).toMatchObject({ pending: 200, cancelled: 0 });
-    // The jobs of one second are changed, but may not be counted.
-    expect(operation.changed).toBeGreaterThanOrEqual(200 - 40);
+    // The jobs of the last second, or two if it was late, are changed, but may not be counted.
+    expect(operation.changed).toBeGreaterThanOrEqual(200 - 80);
     expect(operation.changed).toBeLessThanOrEqual(200);
     expect(await endsOf(hf)).toMatchObject([{ action: "operation.retry", count: operation.changed }]);
   });
@@ -288,6 +289,29 @@ it("a rate changes as many jobs each second", async () => {
   expect(await client.operations.stop({ id: slow.id })).toMatchObject({ state: "stopped" });
 });
 
+it("a long step keeps its lease", async () => {
+  const clock = fakeClock();
+  const { hf, client } = await serverOn("sqlite::memory:", { leaseMs: 15_000 }, { clock });
+  await cancelledJobs(hf, 3);
+  const { store } = engineOf(hf);
+  const retry = store.retry.bind(store);
+  const [gate, called] = [deferred(), deferred()];
+  Object.assign(store, {
+    async retry(...args: Parameters<typeof retry>) {
+      called.resolve();
+      await gate.promise;
+      return retry(...args);
+    },
+  });
+  const { id } = await client.jobs.retryMany(CANCELLED);
+  await called.promise;
+  await clock.advance("2m");
+  expect(await store.getOperation(id)).toMatchObject({ abandoned: false, state: "running" });
+  expect(await store.claimOperation({ owner: "other", leaseMs: 1_000 })).toBeNull();
+  gate.resolve();
+  expect(await ended(client, { id } as OperationResult)).toMatchObject({ state: "done", changed: 3 });
+});
+
 it("ended operations are listed for seven days", async () => {
   const clock = fakeClock();
   const { hf, client } = await serverOn("sqlite::memory:", {}, { clock });
@@ -311,6 +335,14 @@ it("only four fast and twenty slow operations run at once", async () => {
   for (let nth = 0; nth < 20; nth++) await client.jobs.retryMany({ ...CANCELLED, rate: 0.1 });
   expect(await errorOf(client.jobs.retryMany({ ...CANCELLED, rate: 0.1 }))).toMatchObject(full);
   expect(await ended(client, await client.jobs.retryMany(CANCELLED))).toMatchObject({ state: "done" });
+});
+
+it.each([false, true])("an operation of a command line fails in an outage, also if it lasts: %s", async (lasts) => {
+  const { hf, client } = await serverOn("sqlite::memory:", { isServer: false });
+  await cancelledJobs(hf, 2);
+  const out = async (): Promise<never> => Promise.reject(new StoreUnavailableError("out"));
+  Object.assign(engineOf(hf).store, { retry: out, ...(lasts && { saveOperation: out }) });
+  expect(await ended(client, await client.jobs.retryMany(CANCELLED))).toMatchObject({ state: "failed", error: "out" });
 });
 
 it("an operation of a command line ends with it", async () => {

@@ -39,10 +39,10 @@ const MAX_RUNNING = { fast: 4, slow: 20 };
 const KEPT = { ms: 7 * 86_400_000, count: 200 };
 // How often a server asks for operations whose server is gone.
 const RESUME_EVERY_MS = 30_000;
-// The progress is written this often, and the lease extended.
-const SAVE_EVERY_MS = 1_000;
-// An operation that waits for its rate learns of a stop by another server this late.
-const IDLE_SAVE_MS = 3_000;
+// The progress is written after a chunk if this much time has passed. A little less than a second, the time of a chunk with a rate.
+const SAVE_AFTER_MS = 900;
+// While an operation waits, or works on a long chunk, its lease is extended this often: it learns of a stop by another server then.
+const KEEP_MS = 3_000;
 const MIN_LEASE_WRITES = 4;
 // How long `stop` waits for an operation that another server runs.
 const STOP_WAIT_MS = 5_000;
@@ -61,10 +61,14 @@ interface Running {
   stored: StoredOperation;
   plan: OperationPlan;
   summary: OperationSummary;
-  /** Aborted by `stop` and by `close`. */
+  /** Aborted by `stop`, by `close`, and when the lease is lost. */
   interrupt: AbortController;
   stopRequested: boolean;
-  /** Set when it has ended, before it is removed. */
+  isLost: boolean;
+  /** This server gives it up: its lease is no longer extended. */
+  isReleased: boolean;
+  /** The last write of the progress: a later one must not be overtaken. */
+  saving: Promise<unknown>;
   end: Promise<void>;
 }
 
@@ -80,6 +84,10 @@ export class Operations {
   readonly #onError: (error: unknown) => void;
   readonly #process = `${hostname()}:${process.pid}`;
   readonly #running = new Map<string, Running>();
+  /** Operations that are about to run, without and with a rate. */
+  readonly #starting = { fast: 0, slow: 0 };
+  /** Why operations of the CLI failed whose end could not be stored. */
+  readonly #failed = new Map<string, OperationSummary>();
   #timer: Timer | null = null;
   #resuming: Promise<void> | null = null;
   #isClosed = false;
@@ -92,12 +100,11 @@ export class Operations {
     if (options.isServer) this.#resumePeriodically();
   }
 
-  async start({ plan, total, startRecorded }: NewOperation): Promise<OperationResult> {
-    const { store, clock, redact } = this.#engine;
-    const isSlow = plan.rate !== null;
-    const running = [...this.#running.values()].filter((each) => (each.plan.rate !== null) === isSlow);
-    const max = isSlow ? MAX_RUNNING.slow : MAX_RUNNING.fast;
-    if (running.length >= max) {
+  async start(operation: NewOperation): Promise<OperationResult> {
+    const kind = kindOf(operation.plan);
+    const max = MAX_RUNNING[kind];
+    const running = [...this.#running.values()].filter(({ plan }) => kindOf(plan) === kind);
+    if (running.length + this.#starting[kind] >= max) {
       throw new ApiError(
         429,
         "TOO_MANY_OPERATIONS",
@@ -105,6 +112,16 @@ export class Operations {
         { headers: { "retry-after": "5" } },
       );
     }
+    this.#starting[kind]++;
+    try {
+      return await this.#start(operation);
+    } finally {
+      this.#starting[kind]--;
+    }
+  }
+
+  async #start({ plan, total, startRecorded }: NewOperation): Promise<OperationResult> {
+    const { store, clock, redact } = this.#engine;
     const startedAt = clock.now();
     const id = newId(startedAt);
     const summary = newSummary(plan, { total, process: this.#process, redact });
@@ -147,6 +164,8 @@ export class Operations {
     const { store, clock } = this.#engine;
     const own = this.#running.get(id);
     if (own !== undefined) {
+      // Stored too: after an outage, another server must not continue it.
+      await store.stopOperation(id);
       own.stopRequested = true;
       own.interrupt.abort();
       await own.end;
@@ -183,8 +202,10 @@ export class Operations {
 
   /** The progress of an operation that this server runs is more recent here. */
   #shown(stored: StoredOperation): OperationResult {
-    const own = this.#running.get(stored.id);
-    return operationResult(stored, stored.state === "running" ? own?.summary : undefined);
+    if (stored.state !== "running") return operationResult(stored);
+    const failed = this.#failed.get(stored.id);
+    if (failed !== undefined) return operationResult({ ...stored, state: "failed" }, failed);
+    return operationResult(stored, this.#running.get(stored.id)?.summary);
   }
 
   #newLease(): { owner: string; leaseMs: number } {
@@ -222,74 +243,111 @@ export class Operations {
   #begin(stored: StoredOperation, plan: OperationPlan, summary: OperationSummary, startRecorded: Promise<void>): void {
     const interrupt = new AbortController();
     const { stopRequested } = stored;
-    const running: Running = { stored, plan, summary, interrupt, stopRequested, end: Promise.resolve() };
+    const done = Promise.resolve();
+    const running: Running = {
+      stored,
+      plan,
+      summary,
+      interrupt,
+      stopRequested,
+      isLost: false,
+      isReleased: false,
+      saving: done,
+      end: done,
+    };
     this.#running.set(stored.id, running);
+    const stopKeeping = this.#keepLease(running);
     running.end = this.#run(running, startRecorded)
       .catch((error: unknown) => {
+        if (!this.#options.isServer) this.#failed.set(stored.id, { ...summary, error: messageOf(error) });
         // The lease expires, and this or another server continues.
         if (isOutage(error)) this.#engine.events.emit("outage", { doing: "operations", error });
         else if (!(error instanceof ClosedError)) this.#onError(error);
       })
-      .finally(() => this.#running.delete(stored.id));
+      .finally(() => {
+        stopKeeping();
+        // Unless this server has claimed it again meanwhile.
+        if (this.#running.get(stored.id) === running) this.#running.delete(stored.id);
+      });
+  }
+
+  /** Extends the lease until the returned function is called. */
+  #keepLease(running: Running): () => void {
+    const { clock } = this.#engine;
+    const everyMs = Math.min(KEEP_MS, this.#options.leaseMs / MIN_LEASE_WRITES);
+    // A failed write is tried again; if all fail, the lease expires.
+    const keep = (): void => {
+      if (running.isReleased) return;
+      void this.#save(running, this.#options.leaseMs).catch(() => {});
+      timer = clock.after(everyMs, keep, { background: true });
+    };
+    let timer = clock.after(everyMs, keep, { background: true });
+    return () => timer.cancel();
   }
 
   async #run(running: Running, startRecorded: Promise<void>): Promise<void> {
     const { summary } = running;
     if (summary.ending !== null) return this.#finish(running, summary.ending.state, startRecorded);
-    let result: "done" | "stop" | "lost" | "interrupted";
+    let isDone: boolean;
     try {
-      result = await this.#takeSteps(running);
+      isDone = await this.#takeSteps(running);
     } catch (error) {
-      if (isOutage(error) || error instanceof ClosedError) throw error;
+      if (this.#options.isServer && (isOutage(error) || error instanceof ClosedError)) throw error;
       summary.error = messageOf(error);
       return this.#finish(running, "failed", startRecorded);
     }
-    if (result === "lost") return;
-    if (result === "interrupted" && !running.stopRequested && this.#options.isServer) {
-      await this.#save(running, 0);
-      return;
-    }
-    await this.#finish(running, result === "done" ? "done" : "stopped", startRecorded);
+    if (running.isLost) return;
+    if (isDone) return this.#finish(running, "done", startRecorded);
+    running.isReleased = !running.stopRequested && this.#options.isServer;
+    if (running.isReleased) await this.#save(running, 0);
+    else await this.#finish(running, "stopped", startRecorded);
   }
 
-  async #takeSteps(running: Running): Promise<"done" | "stop" | "lost" | "interrupted"> {
+  /** Returns false if it was interrupted. */
+  async #takeSteps(running: Running): Promise<boolean> {
     const { clock } = this.#engine;
     const { plan, summary, interrupt, stored } = running;
-    if (running.stopRequested) return "stop";
+    const { signal } = interrupt;
+    if (running.stopRequested) return false;
     let step: Step | null = null;
     // A later server begins a new second: after a crash, the rate may be exceeded by the jobs of one step.
     let notBefore = clock.monotonic();
-    let savedAt = clock.monotonic();
-    for (;;) {
-      if (interrupt.signal.aborted) return "interrupted";
+    let savedAt = Number.NEGATIVE_INFINITY;
+    while (!signal.aborted) {
       const left = plan.limit === null ? Number.POSITIVE_INFINITY : plan.limit - summary.found;
-      if (left <= 0) return "done";
+      if (left <= 0) return true;
       step ??= await stepsOf(this.#hf, plan, summary, stored.startedAt);
-      const { found, done } = await step(
-        Math.min(left, plan.rate === null ? left : Math.max(1, Math.floor(plan.rate))),
-      );
-      if (done) return "done";
-      if (plan.rate !== null) notBefore = Math.max(notBefore, clock.monotonic() - 1_000) + (found / plan.rate) * 1_000;
-      do {
-        const isExact = plan.rate !== null || plan.limit !== null;
-        const idleMs = Math.min(IDLE_SAVE_MS, this.#options.leaseMs / MIN_LEASE_WRITES);
-        const everyMs = Math.min(SAVE_EVERY_MS, idleMs);
-        if (isExact || clock.monotonic() - savedAt >= everyMs) {
-          const saved = await this.#save(running, this.#options.leaseMs);
-          if (saved === "lost") return "lost";
-          if (saved === "stop") return "stop";
-          savedAt = clock.monotonic();
-        }
-        const waitMs = Math.min(notBefore - clock.monotonic(), idleMs);
-        if (waitMs > 0) await this.#pause(waitMs, interrupt.signal);
-        if (interrupt.signal.aborted) return "interrupted";
-      } while (clock.monotonic() < notBefore);
+      if (signal.aborted) break;
+      const most = plan.rate === null ? left : Math.min(left, Math.max(1, Math.floor(plan.rate)));
+      const { found, done } = await step(most);
+      if (done) return true;
+      // With a limit, a server that continues must know how many were changed.
+      if (plan.limit !== null || clock.monotonic() - savedAt >= SAVE_AFTER_MS) {
+        await this.#save(running, this.#options.leaseMs);
+        savedAt = clock.monotonic();
+      }
+      if (plan.rate === null) continue;
+      notBefore = Math.max(notBefore, clock.monotonic() - 1_000) + (found / plan.rate) * 1_000;
+      const waitMs = notBefore - clock.monotonic();
+      if (waitMs > 0 && !signal.aborted) await this.#pause(waitMs, signal);
     }
+    return false;
   }
 
-  #save({ stored, summary }: Running, leaseMs: number): Promise<"kept" | "stop" | "lost"> {
-    const { id, owner } = stored;
-    return this.#engine.store.saveOperation({ id, owner, leaseMs, summary: JSON.stringify(summary) });
+  /** Writes the progress. Interrupts the operation if another server has claimed it, or requested a stop. */
+  #save(running: Running, leaseMs: number): Promise<void> {
+    const { id, owner } = running.stored;
+    const write = async (): Promise<void> => {
+      const summary = JSON.stringify(running.summary);
+      const saved = await this.#engine.store.saveOperation({ id, owner, leaseMs, summary });
+      if (saved === "kept") return;
+      if (saved === "lost") running.isLost = true;
+      else running.stopRequested = true;
+      running.interrupt.abort();
+    };
+    const saving = running.saving.then(write, write);
+    running.saving = saving;
+    return saving;
   }
 
   async #finish(running: Running, state: OperationEnding["state"], startRecorded: Promise<void>): Promise<void> {
@@ -299,12 +357,14 @@ export class Operations {
     // Later than that of the start, so that it comes after it in the log.
     const ending = (summary.ending ??= { state, auditId: newId(clock.now()) });
     // Another server may have claimed it: then that one records the end.
-    if ((await this.#save(running, this.#options.leaseMs)) === "lost") return;
+    await this.#save(running, this.#options.leaseMs);
+    if (running.isLost) return;
     const result = { ...operationResult(stored, summary), state: ending.state };
     const entry = auditEntryForEnd(result, { ...plan, auditId: ending.auditId }, auditTarget(plan, redact));
     // Recorded in the audit log before callers can see that it has ended.
     await recordAudit(this.#engine, entry).catch(this.#onError);
     const { id, owner } = stored;
+    await running.saving.catch(() => {});
     await store.endOperation({ id, owner, state: ending.state, summary: JSON.stringify(summary) });
   }
 
@@ -320,6 +380,10 @@ export class Operations {
       signal?.addEventListener("abort", end, { once: true });
     });
   }
+}
+
+function kindOf({ rate }: OperationPlan): "fast" | "slow" {
+  return rate === null ? "fast" : "slow";
 }
 
 function isUuid(id: string): boolean {
