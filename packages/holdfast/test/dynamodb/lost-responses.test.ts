@@ -14,8 +14,10 @@ import {
   key,
   leaseOf,
   newJob,
+  newOperation,
   outcomeOf,
   recordOf,
+  workerRecord,
 } from "#src/testing/exercise-store/builders.js";
 import {
   addSchedule,
@@ -422,6 +424,51 @@ it("acquires a duty once after a lost response", async () => {
   expect(await store.tryAcquireDuty("purge", 60_000)).toBe(true);
   await lost;
   expect(await store.tryAcquireDuty("purge", 60_000)).toBe(false);
+});
+
+describe("a call about an operation whose response is lost", () => {
+  const lease = { owner: "a", leaseMs: 60_000 };
+
+  it("put, save and end: change it once", async () => {
+    const { store, proxy } = await openScene(server);
+    const operation = newOperation();
+    const { id } = operation;
+    const put = proxy.loseNextResponse(to("TransactWriteItems", "operations"));
+    await store.putOperation(operation, lease);
+    await put;
+    expect(await store.operations()).toMatchObject([{ id, owner: "a", state: "running" }]);
+    const saved = proxy.loseNextResponse(to("UpdateItem", "operations"));
+    expect(await store.saveOperation({ id, ...lease, summary: "1" })).toBe("kept");
+    await saved;
+    const stopped = proxy.loseNextResponse(to("UpdateItem", "#stop"));
+    expect(await store.stopOperation(id)).toBe(true);
+    await stopped;
+    const end = proxy.loseNextResponse(to("TransactWriteItems", "operations"));
+    expect(await store.endOperation({ id, owner: "a", state: "stopped", summary: "2" })).toBe(true);
+    await end;
+    expect(await store.getOperation(id)).toMatchObject({ state: "stopped", summary: "2" });
+  });
+
+  it("claim: returns the operation that it claimed", async () => {
+    const { store, proxy } = await openScene(server);
+    const operation = newOperation({ plan: '{"n":1}' });
+    await store.putOperation(operation, { owner: "a", leaseMs: 0 });
+    const lost = proxy.loseNextResponse(to("UpdateItem", "operations"));
+    expect(await store.claimOperation({ ...lease, owner: "b" })).toMatchObject({ ...operation, owner: "b" });
+    await lost;
+    expect(await store.claimOperation({ ...lease, owner: "c" })).toBeNull();
+  });
+
+  it("heartbeat and drainWorker: keep that a worker drains", async () => {
+    const { store, proxy } = await openScene(server);
+    await store.heartbeat(workerRecord());
+    const drained = proxy.loseNextResponse(to("UpdateItem", "draining"));
+    expect(await store.drainWorker("w1", true)).toBe(true);
+    await drained;
+    const lost = proxy.loseNextResponse(to("UpdateItem", "seen_at"));
+    expect(await store.heartbeat(workerRecord())).toEqual({ draining: true });
+    await lost;
+  });
 });
 
 describe("a call for people whose response is lost", () => {

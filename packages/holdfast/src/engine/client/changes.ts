@@ -3,15 +3,7 @@ import { encodeInput, type JobType } from "../../job/job.js";
 import { readId } from "../../job/uuid.js";
 import { optionKeys, refuseUnknown } from "../../options.js";
 import type { State } from "../../job/state.js";
-import type {
-  CancelResult,
-  ChangeScope,
-  RemoveResult,
-  RetryResult,
-  Scope,
-  StoredJob,
-  UpdateResult,
-} from "../../store.js";
+import type { CancelResult, ChangeScope, RemoveResult, RetryResult, Scope, StoredJob } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import type { JobEvent } from "../events/events.js";
 import { readFilter, type Filter, type ReadFilter } from "./filter.js";
@@ -22,6 +14,7 @@ import {
   readUpdate,
   updateJob,
   updateJobs,
+  type JobUpdateStatus,
   type ReadUpdate,
   type UnchangedJob,
   type UpdateOptions,
@@ -69,6 +62,28 @@ interface Change<Result> {
   apply: (ids: readonly string[], within: ChangeScope, listed: readonly StoredJob[]) => Promise<Result[]>;
 }
 
+/** What an operation does to each of its jobs. `rejecting`: the types that reject the new input, from `checkInput`. */
+export type BulkChange =
+  | { kind: "retry" | "cancel" | "remove" }
+  | {
+      kind: "update";
+      update: ReadUpdate;
+      rejecting: ReadonlySet<string>;
+      onUnchanged?: BulkUpdateOptions["onUnchanged"];
+    };
+
+/** A part of the jobs of an operation, changed. */
+export interface ChangedJobs {
+  ids: readonly string[];
+  /** The result of each job. */
+  statuses: readonly string[];
+  /** The statuses that count as a change. */
+  counted: readonly string[];
+  examined: number;
+  /** Where the next page begins; null at the end. */
+  cursor: string | null;
+}
+
 /** `hf.cancel`, `hf.retry`, `hf.remove` and `hf.update`: one job, or many in chunks. */
 export class Changes {
   readonly #requireOpen: () => EngineContext;
@@ -88,6 +103,10 @@ export class Changes {
     options?: BulkOptions,
     onRequested?: (count: number) => void,
   ): Promise<CancelResult | CancelResult[] | number> {
+    return this.#change(target, scope, this.#cancellation(onRequested), options);
+  }
+
+  #cancellation(onRequested?: (count: number) => void): Change<CancelResult> {
     const apply: Change<CancelResult>["apply"] = async (ids, within, listed) => {
       const engine = this.#requireOpen();
       const results = await engine.store.cancel(ids, within);
@@ -96,27 +115,95 @@ export class Changes {
       if (changed.length > 0) await publishCancelled(engine, changed, listed);
       return results;
     };
-    return this.#change(target, scope, { counted: ["cancelled", "requested"], apply }, options);
+    return { counted: ["cancelled", "requested"], apply };
   }
 
   retry(target: Target, scope: Scope, options?: BulkOptions): Promise<RetryResult | RetryResult[] | number> {
-    const apply = async (ids: readonly string[], within: ChangeScope): Promise<RetryResult[]> => {
+    return this.#change(target, scope, this.#retrying, options);
+  }
+
+  readonly #retrying: Change<RetryResult> = {
+    counted: ["retried"],
+    apply: async (ids, within) => {
       const { store, events } = this.#requireOpen();
       const results = await store.retry(ids, within);
       for (const [index, id] of ids.entries()) if (results[index] === "retried") events.emit("retried", { id });
       return results;
-    };
-    return this.#change(target, scope, { counted: ["retried"], apply }, options);
-  }
+    },
+  };
 
   remove(target: Target, scope: Scope, options?: BulkOptions): Promise<RemoveResult | RemoveResult[] | number> {
-    const apply = async (ids: readonly string[], within: ChangeScope): Promise<RemoveResult[]> => {
+    return this.#change(target, scope, this.#removal, options);
+  }
+
+  readonly #removal: Change<RemoveResult> = {
+    counted: ["removed"],
+    apply: async (ids, within) => {
       const { store, events } = this.#requireOpen();
       const results = await store.remove(ids, within);
       for (const [index, id] of ids.entries()) if (results[index] === "removed") events.emit("removed", { id });
       return results;
+    },
+  };
+
+  /** Changes the jobs of these ids, at most `CHUNK`. For operations, which continue after a crash. */
+  async changeSome(change: BulkChange, ids: readonly string[]): Promise<ChangedJobs> {
+    const { counted, apply } = this.#bulk(change);
+    const page = { limit: ids.length, cursor: null, payloads: false };
+    const listed = change.kind === "update" ? (await this.#requireOpen().store.list({ ids }, page)).jobs : [];
+    const found = change.kind === "update" ? listed.map(({ id }) => id) : ids;
+    const statuses = found.length === 0 ? [] : await apply(found, {}, listed);
+    const byId = new Map(found.map((id, at) => [id, statuses[at] as string]));
+    const all = ids.map((id) => byId.get(id) ?? "missing");
+    return { ids, statuses: all, counted, examined: ids.length, cursor: null };
+  }
+
+  /** Changes a page of the jobs that match. */
+  async changePage(
+    change: BulkChange,
+    filter: ReadFilter,
+    page: { limit: number; cursor: string | null },
+  ): Promise<ChangedJobs> {
+    const { counted, apply } = this.#bulk(change);
+    const limit = Math.min(page.limit, CHUNK);
+    const listed = await listJobs(
+      this.#requireOpen(),
+      filter,
+      { ...page, limit, payloads: false, anyOrder: false },
+      this.#inputView,
+    );
+    const { jobs, cursor, examined } = listed;
+    const ids = jobs.map(({ id }) => id);
+    // The state is checked again with the change, as in `#changeMatching`.
+    const statuses = ids.length === 0 ? [] : await apply(ids, { states: filter.stored.states }, jobs);
+    return { ids, statuses, counted, examined, cursor };
+  }
+
+  #bulk(change: BulkChange): Change<string> {
+    switch (change.kind) {
+      case "retry":
+        return this.#retrying;
+      case "cancel":
+        return this.#cancellation();
+      case "remove":
+        return this.#removal;
+      case "update":
+        return this.#updating(change.update, change.rejecting, "pending", change.onUnchanged);
+    }
+  }
+
+  #updating(
+    update: ReadUpdate,
+    rejecting: ReadonlySet<string>,
+    example: State,
+    onUnchanged?: BulkUpdateOptions["onUnchanged"],
+  ): Change<JobUpdateStatus> {
+    const apply: Change<JobUpdateStatus>["apply"] = async (_ids, within, jobs) => {
+      const { statuses, unchanged } = await updateJobs(this.#requireOpen(), jobs, update, within, rejecting);
+      if (unchanged.length > 0) await onUnchanged?.(unchanged);
+      return statuses;
     };
-    return this.#change(target, scope, { counted: ["removed"], apply }, options);
+    return { counted: ["updated"], apply, example };
   }
 
   update(target: string, options: UpdateOptions, scope: Scope): Promise<void>;
@@ -171,18 +258,12 @@ export class Changes {
       this.#inputView,
     );
     const missing = new Set(typeof target.id === "string" ? [target.id] : target.id);
-    const apply: Change<UpdateResult["status"]>["apply"] = async (_ids, within, jobs) => {
-      for (const { id } of jobs) missing.delete(id);
-      const { results, unchanged } = await updateJobs(engine, jobs, update, within, rejecting);
-      if (unchanged.length > 0) await onUnchanged?.(unchanged);
-      return results;
+    const { apply, ...updating } = this.#updating(update, rejecting, "pending", onUnchanged);
+    const found: typeof apply = (ids, within, jobs) => {
+      for (const id of ids) missing.delete(id);
+      return apply(ids, within, jobs);
     };
-    const changed = await this.#changeMatching(
-      target,
-      scope,
-      { counted: ["updated"], apply, example: "pending" },
-      bulk,
-    );
+    const changed = await this.#changeMatching(target, scope, { ...updating, apply: found }, bulk);
     if (missing.size > 0) await onUnchanged?.([...missing].map((id) => ({ id, reason: NOT_FOUND })));
     return changed;
   }

@@ -2,6 +2,7 @@ import { readCount, refuseUnknown, optionKeys } from "../../options.js";
 import type { JobFilter, StoreStats } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import type { ReadFilter } from "./filter.js";
+import { isSearch } from "./search-condition.js";
 import { listJobs, METERED_PAGE, withHolder, type InputView } from "./list-jobs.js";
 
 /** What `hf.count` takes besides the filter. */
@@ -38,7 +39,7 @@ export async function countJobs(
   const atMost = readCount(options.atMost ?? DEFAULT_AT_MOST, "atMost", 1, Number.MAX_SAFE_INTEGER);
   const stored = await withHolder(engine, filter);
   if (stored === null) return { count: 0, exact: true };
-  if (filter.input !== null) return countBySearch(engine, filter, atMost, inputView);
+  if (isSearch(filter)) return countBySearch(engine, filter, atMost, inputView);
   if (isCounted(stored)) {
     const count = sum(await engine.store.stats(), stored);
     const exact = count <= atMost && engine.store.capabilities.exactCounts;

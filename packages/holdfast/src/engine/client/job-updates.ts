@@ -154,9 +154,12 @@ export interface UnchangedJob {
   reason: string;
 }
 
+/** `rejected`: the type of the job rejects the new input. */
+export type JobUpdateStatus = UpdateResult["status"] | "rejected";
+
 /**
  * Updates jobs that a filter found. Jobs that the change contradicts are left as they are, and so are jobs of the types in
- * `rejecting`, which were enqueued after `checkInput`. `results`: of the writes. `unchanged`: in the order of `jobs`.
+ * `rejecting`, which were enqueued after `checkInput`. `statuses`: of each, in order. `unchanged`: those that were not updated.
  */
 export async function updateJobs(
   engine: EngineContext,
@@ -164,10 +167,11 @@ export async function updateJobs(
   update: ReadUpdate,
   scope: { user?: string | undefined },
   rejecting: ReadonlySet<string>,
-): Promise<{ results: UpdateResult["status"][]; unchanged: UnchangedJob[] }> {
+): Promise<{ statuses: JobUpdateStatus[]; unchanged: UnchangedJob[] }> {
   const { store, events, clock } = engine;
   const inputs = new Map<string, CheckedInput | null>();
   const updates: { job: StoredJob; change: JobUpdate }[] = [];
+  const statuses = new Map<string, JobUpdateStatus>();
   const reasons = new Map<string, string>();
   for (const job of jobs) {
     const { id, state, type } = job;
@@ -175,6 +179,7 @@ export async function updateJobs(
       ? `is of type ${type}, which rejects the input`
       : contradiction(update, job, clock.now())?.message;
     if (problem !== undefined) {
+      statuses.set(id, rejecting.has(type) ? "rejected" : isWaiting(state) ? "conflict" : "not-waiting");
       reasons.set(id, isWaiting(state) ? problem : `is ${state}`);
       continue;
     }
@@ -186,20 +191,21 @@ export async function updateJobs(
     scope,
   );
   for (const [at, { job }] of updates.entries()) {
-    const result = results[at];
-    if (result?.status === "updated") events.emit("updated", { id: job.id });
+    const result = results[at] as UpdateResult;
+    statuses.set(job.id, result.status);
+    if (result.status === "updated") events.emit("updated", { id: job.id });
     else reasons.set(job.id, reasonOf(result, update, job));
   }
   const unchanged = jobs.flatMap(({ id }) => {
     const reason = reasons.get(id);
     return reason === undefined ? [] : [{ id, reason }];
   });
-  return { results: results.map(({ status }) => status), unchanged };
+  return { statuses: jobs.map(({ id }) => statuses.get(id) as JobUpdateStatus), unchanged };
 }
 
-function reasonOf(result: UpdateResult | undefined, update: ReadUpdate, job: StoredJob): string {
-  if (result?.status === "not-waiting") return `is ${result.state}`;
-  if (result?.status === "conflict") return conflictError(result.reason, update, job).message;
+function reasonOf(result: UpdateResult, update: ReadUpdate, job: StoredJob): string {
+  if (result.status === "not-waiting") return `is ${result.state}`;
+  if (result.status === "conflict") return conflictError(result.reason, update, job).message;
   return NOT_FOUND;
 }
 

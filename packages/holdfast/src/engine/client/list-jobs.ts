@@ -3,8 +3,7 @@ import { InvalidOptionError } from "../../errors.js";
 import type { JobFilter, JobPage, PageRequest, StoredJob } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import type { ReadFilter } from "./filter.js";
-import type { InputMatcher } from "./input-condition.js";
-import { parseStored } from "./job-view.js";
+import { isSearch, matchesSearch } from "./search-condition.js";
 
 /** Changes an input before a search compares it. */
 export type InputView = (input: unknown) => unknown;
@@ -47,11 +46,9 @@ export async function listJobs(
   const from = page.cursor === null ? null : positionOf(await cursors.decrypt(page.cursor), label);
   const stored = await withHolder(engine, filter);
   if (stored === null) return NOTHING;
-  const { input } = filter;
-  const { jobs, cursor, examined } =
-    input === null
-      ? withCount(await store.list(stored, { ...page, cursor: from }))
-      : await search(engine, stored, { ...page, cursor: from }, (value) => input.matches(inputView(value)));
+  const { jobs, cursor, examined } = isSearch(filter)
+    ? await search(engine, stored, { ...page, cursor: from }, matchesSearch(filter, inputView))
+    : withCount(await store.list(stored, { ...page, cursor: from }));
   return { jobs, cursor: cursor === null ? null : await cursorAt(engine, filter, page, cursor), examined };
 }
 
@@ -77,12 +74,12 @@ export async function withHolder({ store }: EngineContext, { stored, key }: Read
   return { ...stored, ids: [holder.job] };
 }
 
-/** Reads pages of jobs that match the other conditions, and compares each input. */
+/** Reads pages of jobs that match the other conditions, and compares the input and the error of each. */
 async function search(
   { store, clock }: EngineContext,
   filter: JobFilter,
   page: PageRequest,
-  matches: InputMatcher["matches"],
+  matches: (job: StoredJob) => boolean,
 ): Promise<ListedJobs> {
   const { metered } = store.capabilities;
   // When the first page has been read: it is small, and after a connect or a checkpoint its few jobs must not be all.
@@ -102,7 +99,7 @@ async function search(
     for (const job of jobs) {
       passed++;
       bytes += job.input.length + (job.output?.length ?? 0);
-      if (!matches(parseStored(job.input))) continue;
+      if (!matches(job)) continue;
       found.push(page.payloads === false ? { ...job, input: "null", output: null } : job);
       if (found.length === page.limit) break;
     }
@@ -142,10 +139,10 @@ async function search(
 }
 
 /** Identifies the conditions and the order of a list. */
-function labelOf({ stored, key, input }: ReadFilter, { order = "newest" }: Pick<PageRequest, "order">): string {
+function labelOf({ stored, key, input, error }: ReadFilter, { order = "newest" }: Pick<PageRequest, "order">): string {
   const conditions = Object.entries(stored).filter(([, value]) => value !== undefined);
   const sorted = conditions.toSorted(([one], [other]) => (one < other ? -1 : 1));
-  const text = JSON.stringify([sorted, key, input?.label ?? null, order]);
+  const text = JSON.stringify([sorted, key, input?.label ?? null, order, ...(error === null ? [] : [error])]);
   return createHash("sha256").update(text).digest("base64url").slice(0, LABEL_LENGTH);
 }
 

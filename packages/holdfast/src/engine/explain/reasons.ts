@@ -222,6 +222,11 @@ function pauseReasons({ job, queues }: Situation, now: number): Reason[] {
 function workerReasons({ job, workers }: Situation, now: number): Reason[] {
   const live = workers.filter((worker) => isLive(worker, now));
   if (live.some((worker) => takes(worker, job))) return [];
+  const draining = live.filter((worker) => takes({ ...worker, draining: false }, job));
+  if (draining.length > 0) {
+    const text = `${draining.length === 1 ? "The worker that takes it drains and claims" : `The ${draining.length} workers that take it drain and claim`} no more jobs.`;
+    return [{ ...reason("no-worker", text, "Start another worker, or resume this one."), workers: ids(draining) }];
+  }
   const change = `Start a worker that serves queue "${job.queue}" and has a handler for "${job.type}".`;
   if (live.length === 0) return [reason("no-worker", "No worker is live.", change)];
   const ofQueue = live.filter(({ queues }) => queues === null || queues.includes(job.queue));
@@ -253,8 +258,8 @@ function busyReasons({ job, workers }: Situation, now: number): Reason[] {
   return [{ ...reason("busy", text, "More workers, or a higher concurrency."), workers: ids(able) }];
 }
 
-function takes({ queues, types }: StoredWorker, job: StoredJob): boolean {
-  return (queues === null || queues.includes(job.queue)) && types.includes(job.type);
+function takes({ queues, types, draining }: StoredWorker, job: StoredJob): boolean {
+  return !draining && (queues === null || queues.includes(job.queue)) && types.includes(job.type);
 }
 
 function reason(kind: ReasonKind, text: string, change: string): Reason {

@@ -30,13 +30,14 @@ import { cloudFormation, iamPolicy, migrate, pendingMigrations, terraform } from
 import { Schedules } from "./schedules.js";
 import { statsOf } from "./jobs/stats.js";
 import { Table, type DynamoClient, type Sdk } from "./connection/table.js";
+import { StoredOperations } from "./stored-operations.js";
 import { cursorKey, Tokens } from "./tokens.js";
 import { connectStreams, Streams } from "./connection/streams.js";
 import { FollowedTransitions } from "./transitions/followed-transitions.js";
 import { describeStream, type StreamState } from "./transitions/stream/table-stream.js";
 import type { TransitionLog } from "./transitions/transition-log.js";
 import { Maintenance } from "./jobs/maintenance.js";
-import { heartbeat, deregister, workers } from "./jobs/workers.js";
+import { heartbeat, deregister, drainWorker, workers } from "./jobs/workers.js";
 
 /** The DynamoDB store, with methods that other stores do not have. */
 export interface DynamoStore extends Store {
@@ -94,6 +95,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
   const schedules = new Schedules(table, { config, inserts });
   const audit = new AuditLog(table);
   const tokens = new Tokens(table);
+  const operations = new StoredOperations(table);
   const errorGroups = new ErrorGroups(table);
   const history = new HistoryRecords(table);
   const listeners = new Set<(hint: Hint) => void>();
@@ -288,7 +290,16 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
 
     heartbeat: (worker) => run(() => heartbeat(table, worker, time())),
     deregister: (worker) => run(() => deregister(table, worker, time())),
+    drainWorker: (worker, draining) => run(() => drainWorker(table, worker, draining, time())),
     workers: () => run(() => workers(table, time())),
+    putOperation: (operation, lease) => run(() => operations.put(operation, lease, time())),
+    claimOperation: (lease) => run(() => operations.claim(lease, time())),
+    saveOperation: (progress) => run(() => operations.save(progress, time())),
+    endOperation: (end) => run(() => operations.end(end, time())),
+    stopOperation: (id) => run(() => operations.stop(id), { needsTime: false }),
+    getOperation: (id) => run(() => operations.get(id, time())),
+    operations: () => run(() => operations.list(time())),
+    purgeOperations: (request) => run(() => operations.purge(request), { needsTime: false }),
 
     audit: (entries) => run(() => audit.append(entries, time())),
     listAudit: (filter, page) => run(() => audit.list(filter, page, time())),

@@ -15,6 +15,7 @@ import { keyCases } from "./keys.js";
 import { leaseCases } from "./leases.js";
 import { lifecycleCases } from "./lifecycle.js";
 import { noteCases } from "./notes.js";
+import { operationCases } from "./operations.js";
 import { ownSettingsCases } from "./own-settings.js";
 import { pagingCases } from "./paging.js";
 import { processCases } from "./processes.js";
@@ -61,6 +62,7 @@ const CASES: Readonly<Record<StoreSubject, (test: DefineCase) => void>> = {
   "schedules: slots": firedSlotCases,
   "audit log": auditCases,
   tokens: tokenCases,
+  operations: operationCases,
   "error groups": errorGroupCases,
   "history records": historyRecordCases,
   "migrate, close and hints": lifecycleCases,

@@ -439,9 +439,38 @@ export function queryCases(test: DefineCase): void {
     await store.heartbeat(workerRecord({ id: "w1", running: 3 }));
     const workers = (await store.workers()).toSorted((a, b) => a.id.localeCompare(b.id));
     assert.deepEqual(workers, [
-      { ...workerRecord({ id: "w1", running: 3 }), seenAt: clock.now(), left: false },
-      { ...workerRecord({ id: "w2", queues: null, types: [], schedules: [] }), seenAt: firstSeen, left: false },
+      { ...workerRecord({ id: "w1", running: 3 }), seenAt: clock.now(), left: false, draining: false },
+      {
+        ...workerRecord({ id: "w2", queues: null, types: [], schedules: [] }),
+        seenAt: firstSeen,
+        left: false,
+        draining: false,
+      },
     ]);
+  });
+
+  test("a worker learns from its heartbeat that it drains", async ({ store, clock }) => {
+    assert.equal(await store.drainWorker("w1", true), false);
+    assert.deepEqual(await store.heartbeat(workerRecord({ id: "w1" })), { draining: false });
+    assert.deepEqual(await store.heartbeat(workerRecord({ id: "w2" })), { draining: false });
+    assert.equal(await store.drainWorker("w1", true), true);
+    assert.equal(await store.drainWorker("w1", true), true);
+    await clock.advance(1_000);
+    assert.deepEqual(await store.heartbeat(workerRecord({ id: "w1", running: 1 })), { draining: true });
+    assert.deepEqual(await store.heartbeat(workerRecord({ id: "w2" })), { draining: false });
+    const draining = (await store.workers()).map((worker) => `${worker.id} ${worker.running} ${worker.draining}`);
+    assert.deepEqual(draining.toSorted(), ["w1 1 true", "w2 2 false"]);
+    assert.equal(await store.drainWorker("w1", false), true);
+    assert.deepEqual(await store.heartbeat(workerRecord({ id: "w1" })), { draining: false });
+  });
+
+  test("a worker that stopped or expired cannot drain", async ({ store, clock }) => {
+    await store.heartbeat(workerRecord({ id: "w1" }));
+    await store.heartbeat(workerRecord({ id: "w2" }));
+    await store.deregister("w1");
+    assert.equal(await store.drainWorker("w1", true), false);
+    await clock.advance(3_601_000);
+    assert.equal(await store.drainWorker("w2", true), false);
   });
 
   test("a deregistered worker is listed as left", async ({ store, clock }) => {

@@ -6,7 +6,7 @@ import { UsageError, CommandError } from "../../errors.js";
 import type { Output } from "../../ui/output.js";
 import { CONNECTION_FLAGS, withAdmin } from "../../store/admin-connection.js";
 import { countOf, jobs as jobsText } from "../../ui/format.js";
-import { conditionsOf, FILTER, type GivenFilter } from "./filter.js";
+import { conditionsOf, FILTER, isSearch, type GivenFilter } from "./filter.js";
 import { hintIfNothingMatched, ID_NAMES } from "./filter-hints.js";
 
 export const IDS: {
@@ -56,10 +56,10 @@ export async function changeJobs(
 ): Promise<void> {
   const [id] = "ids" in target ? target.ids : [];
   if (id === undefined || ("ids" in target && target.ids.length > 1)) {
-    const isSearch = "filter" in target && target.filter.input !== undefined;
-    const summary = { done, skipped: isSearch ? null : skipped };
+    const searches = "filter" in target && isSearch(target.filter);
+    const summary = { done, skipped: searches ? null : skipped };
     const { examined, changed } = await follow(context, client, await many(client, target), summary);
-    if (flags !== undefined) hintIfNothingMatched(context, flags, isSearch ? changed : examined);
+    if (flags !== undefined) hintIfNothingMatched(context, flags, searches ? changed : examined);
     return;
   }
   const { status } = await one(client, id);

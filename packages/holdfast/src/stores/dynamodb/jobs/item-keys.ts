@@ -32,6 +32,8 @@ export const TOKEN_COUNT: Key = { pk: "token-count", sk: "token-count" };
 export const CURSOR_KEY: Key = { pk: "cursor-key", sk: "cursor-key" };
 /** Groups of errors, by fingerprint. */
 export const ERROR_GROUPS = "error-groups";
+/** Operations of the admin API. */
+export const OPERATIONS = "operations";
 /** Whether jobs are followed, and the number of the last batch of recorded transitions. */
 export const FOLLOWING: Key = { pk: "following", sk: "following" };
 /** The months that have audit entries. */
