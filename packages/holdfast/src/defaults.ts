@@ -133,4 +133,9 @@ export const LIMITS = {
   /** API tokens. */
   tokens: 1_000,
   tokenNameLength: 200,
+  /** JSON of what callers see of an operation, and of what it does. */
+  operationSummaryBytes: 16_384,
+  operationPlanBytes: 327_680,
+  /** Running jobs that a worker's record lists. */
+  workerJobs: 20,
 } as const;

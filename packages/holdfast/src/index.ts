@@ -10,7 +10,7 @@ export type {
   EnqueueResult,
   UniqueOptions,
 } from "./job/enqueue-types.js";
-export type { BulkOptions } from "./engine/client/changes.js";
+export type { BulkOptions, BulkUpdateOptions } from "./engine/client/changes.js";
 export type { HoldfastOptions, SchedulerOptions } from "./engine/client/client-options.js";
 export type { ClaimOptions } from "./engine/client/claim-leases.js";
 export type { RerunOptions } from "./engine/client/rerun.js";
@@ -37,7 +37,7 @@ export type { ApiToken, NewToken, TokenIdentity, TokenOptions, Tokens } from "./
 export type { CountOptions, JobCount } from "./engine/client/count-jobs.js";
 export type { ErrorGroup, ErrorGroupOptions } from "./engine/client/error-groups.js";
 export type { KeyTarget } from "./engine/client/get-job.js";
-export type { UpdateOptions } from "./engine/client/job-updates.js";
+export type { UnchangedJob, UpdateOptions } from "./engine/client/job-updates.js";
 export type { AsJson, JobId, JobOutput } from "./job/job-id.js";
 export type { Explanation } from "./engine/explain/explain-job.js";
 export type { Reason, ReasonKind } from "./engine/explain/reasons.js";

@@ -2,6 +2,7 @@ import type { AuditEntry, AuditFilter, AuditPage, PutTokenResult, TokenRecord } 
 import type { HistoryMerge, HistoryRange, HistoryRecord, HistoryResolution } from "./history/stored-history.js";
 import type { ErrorGroupRecord } from "./job/error-group.js";
 import type { FinishedState, State } from "./job/state.js";
+import type * as Operation from "./job/stored-operation.js";
 import type { TransitionPage } from "./job/transition.js";
 import type {
   AttemptRecord,
@@ -12,6 +13,7 @@ import type {
   StoredJob,
   StoredProgress,
 } from "./job/stored-job.js";
+import type { HeartbeatResult, StoredWorker, WorkerRecord } from "./job/stored-worker.js";
 import type {
   DueSchedules,
   FireResult,
@@ -27,6 +29,8 @@ export type * from "./access/stored-access.js";
 export type * from "./history/stored-history.js";
 export type * from "./job/error-group.js";
 export type * from "./job/stored-job.js";
+export type * from "./job/stored-operation.js";
+export type * from "./job/stored-worker.js";
 export type * from "./job/transition.js";
 export type * from "./schedule/stored-schedule.js";
 
@@ -231,12 +235,34 @@ export interface Store {
    */
   fire(firings: readonly Firing[]): Promise<FireResult[]>;
 
-  /** Stores a worker's record with the current time. Records are deleted an hour after their last heartbeat. */
-  heartbeat(worker: WorkerRecord): Promise<void>;
+  /**
+   * Stores a worker's record with the current time, and returns whether it is to drain. Records are deleted an hour after their
+   * last heartbeat.
+   */
+  heartbeat(worker: WorkerRecord): Promise<HeartbeatResult>;
   /** Marks a worker as stopped. */
   deregister(workerId: string): Promise<void>;
+  /** Marks a worker as draining, or no longer. Returns false if there is no such worker, or if it has stopped. */
+  drainWorker(workerId: string, draining: boolean): Promise<boolean>;
   /** Returns all stored workers, including stopped ones. */
   workers(): Promise<StoredWorker[]>;
+
+  /** Stores an operation, which its lease's owner runs. An operation whose id exists is not changed. */
+  putOperation(operation: Operation.OperationRecord, lease: Operation.OperationLease): Promise<void>;
+  /** Leases the oldest abandoned operation to another process; null if there is none. One of several concurrent calls gets it. */
+  claimOperation(lease: Operation.OperationLease): Promise<Operation.ClaimedOperation | null>;
+  /** Stores the progress of a running operation and extends its lease, if `owner` still has it, even if it has expired. */
+  saveOperation(progress: Operation.OperationProgress): Promise<Operation.SaveOperationResult>;
+  /** Ends an operation. Returns false, and writes nothing, if `owner` does not have it. May be repeated. */
+  endOperation(end: Operation.OperationEnd): Promise<boolean>;
+  /** Requests that a running operation stops. Returns false if it does not exist or has ended. */
+  stopOperation(id: string): Promise<boolean>;
+  /** Returns null if it does not exist. */
+  getOperation(id: string): Promise<Operation.StoredOperation | null>;
+  /** Returns all operations, newest first by `startedAt`, then by descending id. */
+  operations(): Promise<Operation.StoredOperation[]>;
+  /** Deletes operations that ended before `before`, and ended ones beyond the newest `keep`. Returns how many. */
+  purgeOperations(request: { before: number; keep: number }): Promise<number>;
 
   /**
    * Appends at most `LIMITS.auditEntries` entries to the audit log, all or nothing. An entry whose id exists is skipped, so a
@@ -451,9 +477,18 @@ export interface PageRequest {
   payloads?: boolean | undefined;
   /** Default `newest`. A cursor belongs to one order. */
   order?: "newest" | "oldest" | undefined;
+  /**
+   * True: the jobs may come in any order, if that limits the work of the call. A metered store then takes at most ten requests.
+   * Over all pages, a job that matches all along is found once, or twice if it changes meanwhile. A job may be missed only if
+   * it was changed to be due earlier, or to another queue or priority. Jobs enqueued meanwhile may be found. A cursor belongs to
+   * lists with the same value. Default false.
+   */
+  anyOrder?: boolean | undefined;
 }
 export interface JobPage {
   jobs: StoredJob[];
+  /** For each job: where the list continues after it, like `cursor`. */
+  cursors: string[];
   /** Where the next page begins: at most 200 letters, digits, `_` and `-`. Null at the end of the list. */
   cursor: string | null;
 }
@@ -547,24 +582,6 @@ export interface QueuePosition {
   queue: string;
   priority: number;
   dueAt: number;
-}
-
-export interface WorkerRecord {
-  id: string;
-  queues: readonly string[] | null;
-  types: readonly string[];
-  /** Schedules defined by the code of its process; null if there are too many to list. */
-  schedules: readonly string[] | null;
-  concurrency: number;
-  running: number;
-  host: string;
-  pid: number;
-  startedAt: number;
-}
-/** A worker with the time of its last heartbeat. A stopped one has `left` set and is kept for an hour. */
-export interface StoredWorker extends WorkerRecord {
-  seenAt: number;
-  left: boolean;
 }
 
 /** A wake-up hint: something may have changed. */

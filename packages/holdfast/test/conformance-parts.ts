@@ -7,6 +7,7 @@ const SCHEDULES: readonly StoreSubject[] = [
   "schedules: slots",
   "audit log",
   "tokens",
+  "operations",
   "error groups",
   "history records",
 ];

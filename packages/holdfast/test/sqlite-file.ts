@@ -28,7 +28,7 @@ async function migratedFile(): Promise<string> {
   return file;
 }
 
-async function newFile(): Promise<string> {
+export async function newFile(): Promise<string> {
   return join(await mkdtemp(join(tmpdir(), "holdfast-conformance-")), "jobs.db");
 }
 

@@ -22,6 +22,9 @@ export type {
   ManyJobs,
   NewJobBody,
   OperationResult,
+  OperationTarget,
+  PreviewInput,
+  PreviewResult,
   QueueResult,
   ReasonResult,
   ScheduleResult,
@@ -34,6 +37,7 @@ export type {
   TokenResult,
   TransitionQuery,
   TransitionResult,
+  TypeResult,
   WorkerResult,
 } from "./contract/api-types.js";
 export type { Auth, ClientAddress } from "./auth/authenticator.js";

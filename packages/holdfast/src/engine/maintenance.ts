@@ -9,7 +9,7 @@ import { publishReaped } from "./events/publish.js";
 import type { BulkOptions } from "./client/changes.js";
 import type { EngineContext } from "./context.js";
 import type { ErrorEvent } from "./events/events.js";
-import { ROLL_UP_MS, RollUp, sampleMs } from "./history/roll-up.js";
+import { purgeMs, ROLL_UP_MS, RollUp, sampleMs } from "./history/roll-up.js";
 
 /** How long finished jobs are stored: an age, a number of jobs, both, or `false` for forever. */
 export type Retention = Duration | { age?: Duration; count?: number } | false;
@@ -120,6 +120,7 @@ export class Maintenance {
       { name: "retention", everyMs: retentionMs, run: () => this.#applyRetention() },
       { name: "maintain", everyMs: retentionMs, run: () => engine.store.maintain() },
       { name: "depths", everyMs: sampleMs(engine.store), run: () => this.#rollUp.sample() },
+      { name: "transitions", everyMs: purgeMs(engine.store), run: () => this.#rollUp.purgeTransitions() },
       { name: "history", everyMs: ROLL_UP_MS, run: () => this.#rollUp.run() },
     ];
   }
@@ -167,6 +168,7 @@ export class Maintenance {
     await this.#engine.store.maintain();
     await this.#rollUp.sample();
     await this.#rollUp.run();
+    await this.#rollUp.purgeTransitions();
     return { stale, expired, purged };
   }
 

@@ -31,7 +31,9 @@ export type Counter = (typeof COUNTERS)[number];
 /** In place of a queue and type: those beyond the limit of a record. */
 export const OTHERS = "…";
 const OTHER_PAIR = { queue: OTHERS, type: OTHERS };
-// The pairs of a queue and type, and the queues, that a record has at most.
+// The pairs of a queue and type that are counted in memory. A record has fewer: the busiest of them, which may come late.
+const MAX_COUNTED_PAIRS = 3_000;
+// The pairs, and the queues, that a record has at most.
 const MAX_PAIRS = 300;
 const MAX_DEPTHS = 300;
 // A character may take three bytes.
@@ -54,7 +56,7 @@ export class Counts {
     const key = `${queue}\n${type}`;
     const known = this.#pairs.get(key);
     if (known !== undefined) return known;
-    if (this.#pairs.size >= MAX_PAIRS && (queue !== OTHERS || type !== OTHERS)) return this.of(OTHERS, OTHERS);
+    if (this.#pairs.size >= MAX_COUNTED_PAIRS && (queue !== OTHERS || type !== OTHERS)) return this.of(OTHERS, OTHERS);
     const counted = newCounted(queue, type);
     this.#pairs.set(key, counted);
     return counted;
@@ -73,12 +75,13 @@ export class Counts {
     to.run.merge(from.run);
   }
 
-  /** JSON of at most `LIMITS.historyBytes`: if it is longer, the pairs with the fewest jobs are added up. */
+  /** JSON of at most `MAX_PAIRS` and `LIMITS.historyBytes`: if there is more, the pairs with the fewest jobs are added up. */
   toText(): string {
-    const busiestFirst = [...this.values()].toSorted((a, b) => totalOf(b) - totalOf(a));
-    for (let kept = busiestFirst.length; ; kept = Math.floor(kept / 2)) {
+    // What was added up already is not the busiest pair, however much it is.
+    const busiestFirst = [...this.values()].toSorted((a, b) => rankOf(b) - rankOf(a));
+    for (let kept = Math.min(busiestFirst.length, MAX_PAIRS); ; kept = Math.floor(kept * 0.8)) {
       const shown = new Counts();
-      shown.depths = this.depths?.slice(0, MAX_DEPTHS) ?? null;
+      shown.depths = this.depths === null ? null : shortened(this.depths);
       for (const [at, counted] of busiestFirst.entries()) shown.#merge(counted, at < kept ? counted : OTHER_PAIR);
       const text = JSON.stringify(shown);
       if (text.length <= MAX_TEXT_LENGTH || kept === 0) return text;
@@ -138,8 +141,21 @@ export function newCounted(queue: string, type: string): Counted {
   };
 }
 
-function totalOf(counted: Counted): number {
+function rankOf(counted: Counted): number {
+  if (counted.queue === OTHERS && counted.type === OTHERS) return -1;
   return COUNTERS.reduce((sum, counter) => sum + counted[counter], 0);
+}
+
+/** The first ones, and the sum of the others, so that the depth of all queues stays right. */
+function shortened(depths: readonly Depth[]): readonly Depth[] {
+  if (depths.length <= MAX_DEPTHS) return depths;
+  const rest: Depth = { queue: OTHERS, waiting: 0, leased: 0, oldestDueMs: null };
+  for (const { waiting, leased, oldestDueMs } of depths.slice(MAX_DEPTHS - 1)) {
+    rest.waiting += waiting;
+    rest.leased += leased;
+    if (oldestDueMs !== null) rest.oldestDueMs = Math.max(rest.oldestDueMs ?? 0, oldestDueMs);
+  }
+  return [...depths.slice(0, MAX_DEPTHS - 1), rest];
 }
 
 function readDepth([queue, waiting, leased, oldestDueMs]: readonly unknown[]): Depth[] {

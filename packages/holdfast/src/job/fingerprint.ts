@@ -36,7 +36,7 @@ export function fingerprintOf(type: string, thrown: unknown, { stack = true }: {
     name: name === null ? null : storableString(name, MAX_NAME_LENGTH),
     code: code === null ? null : storableString(code, MAX_NAME_LENGTH),
     message: normalizeMessage(messageOf(thrown)),
-    frame: stack ? frameOf(stackOf(thrown)) : null,
+    frame: stack ? frameOf(stackOf(thrown), messageOf(thrown)) : null,
   };
   const text = JSON.stringify([type, parts.name, parts.code, parts.message, parts.frame]);
   return { id: createHash("sha256").update(text).digest("hex").slice(0, 16), ...parts };
@@ -79,10 +79,11 @@ const FOREIGN = /\bnode:|[\\/]node_modules[\\/]/;
 const FRAME = /^\s*at (?:(?:async )?(?<name>[^(]{1,200}) \()?(?<file>[^()\n]{1,500}?)(?::\d+){0,2}\)?$/;
 
 /** The first frame of the application, else the first frame: function and file without line, because lines move. */
-function frameOf(stack: string | null): string | null {
+function frameOf(stack: string | null, message: string): string | null {
   if (stack === null) return null;
-  // The message comes first and may be long.
-  const first = Math.max(0, stack.indexOf("\n    at "));
+  // The message comes first. It may be long, and contain what looks like frames: those of another process, or of an attacker.
+  const start = message === "" ? -1 : stack.indexOf(message);
+  const first = Math.max(0, stack.indexOf("\n    at ", start < 0 ? 0 : start + message.length));
   const lines = stack
     .slice(first, first + MAX_STACK_LENGTH)
     .split("\n")

@@ -4,7 +4,7 @@ import type { Stats } from "../engine/client/stats.js";
 import { isLive } from "../live-worker.js";
 import { CONTENT_TYPE, Counters, exposition, Histograms, type Family, type Labels, type Sample } from "./exposition.js";
 import { MAX_NAMES, OTHER } from "./names.js";
-import { version } from "./version.js";
+import { version } from "../engine/version.js";
 
 /** The methods of a client that `Metrics` uses. `Holdfast` has them. */
 export interface MeasuredClient {

@@ -91,11 +91,16 @@ export function refuseForeignCursor({ cursor }: { cursor: string | null }): void
   throw new InvalidOptionError("cursor", "is not a cursor that list() returned");
 }
 
+/** The cursor of the page after this job. */
+export function cursorAfter(seq: number): string {
+  return String(seq);
+}
+
 /** How many of the found jobs belong to a page of `limit`, and the cursor of the next page. */
 export function pageOf({ seqs, stoppedAt }: Found, limit: number): Skipped {
   const passed = Math.min(seqs.length, limit);
   const next = seqs.length > limit ? (seqs[limit - 1] ?? null) : stoppedAt;
-  return { passed, cursor: next === null ? null : String(next) };
+  return { passed, cursor: next === null ? null : cursorAfter(next) };
 }
 
 interface Part {

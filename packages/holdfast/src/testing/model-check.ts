@@ -1,6 +1,6 @@
 import { deepStrictEqual } from "node:assert/strict";
 import { isDeepStrictEqual } from "node:util";
-import { isFinished, isLeased, isWaiting } from "../job/state.js";
+import { isFinished, isLeased, isWaiting, STATE_NAMES } from "../job/state.js";
 import type { JobFilter, Store, StoredJob, TransitionRecord } from "../store.js";
 import type { Follower } from "./exercise-store/follower.js";
 import { KEYS, PARENTS } from "./model-commands.js";
@@ -30,16 +30,17 @@ export function must(holds: boolean, what: () => string): void {
 const PAGE = 7;
 const MAX_AHEAD = 5;
 
-/** Every job of the store that matches, oldest first, read in this order. */
+/** Every job of the store that matches, read in this order and returned oldest first. */
 export async function allJobs(
   store: Store,
   filter: JobFilter = {},
   order: "newest" | "oldest" = "newest",
+  anyOrder = false,
 ): Promise<StoredJob[]> {
   const jobs: StoredJob[] = [];
   let cursor: string | null = null;
   do {
-    const page = await store.list(filter, { limit: PAGE, cursor, order });
+    const page = await store.list(filter, { limit: PAGE, cursor, order, anyOrder });
     jobs.push(...page.jobs);
     cursor = page.cursor;
   } while (cursor !== null);
@@ -86,6 +87,7 @@ export async function compareLists(store: Store, model: StoreModel, now: number)
   const filters: [JobFilter, (job: StoredJob) => boolean][] = [
     [{}, () => true],
     [{ priority: 5 }, ({ priority }) => priority === 5],
+    [{ states: STATE_NAMES.filter(isWaiting) }, ({ state }) => isWaiting(state)],
     [{ ids: [...someIds, PARENTS[0] ?? ""] }, ({ id }) => someIds.includes(id)],
     ...FINGERPRINTS.map((fingerprint): [JobFilter, (job: StoredJob) => boolean] => [
       { fingerprint },
@@ -108,6 +110,11 @@ export async function compareLists(store: Store, model: StoreModel, now: number)
       (await allJobs(store, filter, "oldest")).map(({ id }) => id),
       expected,
       `${what}, oldest first`,
+    );
+    same(
+      (await allJobs(store, filter, "newest", true)).map(({ id }) => id).toSorted(),
+      expected.toSorted(),
+      `${what}, in any order`,
     );
   }
   for (const job of jobs.filter(({ state }) => isWaiting(state))) {

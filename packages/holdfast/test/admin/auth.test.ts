@@ -25,7 +25,7 @@ const FOR_USERS = [
   "jobs.cancel",
   "session.get",
 ];
-const READ_BY_POST = ["jobs.search", "jobs.searchCount", "schedules.preview"];
+const READ_BY_POST = ["jobs.search", "jobs.searchCount", "jobs.preview", "schedules.preview"];
 const FOR_ALL = ["session.start", "session.end"];
 const FOR_ADMINS = [
   "jobs.remove",

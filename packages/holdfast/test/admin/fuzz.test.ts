@@ -92,7 +92,10 @@ function matching(schema: Schema, document: Document): fc.Arbitrary<unknown> {
       );
     case "integer":
     case "number":
-      return fc.integer({ min: Math.max(-1_000, schema.minimum ?? 0), max: Math.min(1_000, schema.maximum ?? 1_000) });
+      return fc.integer({
+        min: Math.max(-1_000, Math.ceil(schema.minimum ?? 0)),
+        max: Math.min(1_000, schema.maximum ?? 1_000),
+      });
     case "boolean":
       return fc.boolean();
     case "null":

@@ -1,5 +1,5 @@
 import { InvalidOptionError, StoreUnavailableError } from "holdfast";
-import { adminClient, type AdminClient } from "holdfast/admin";
+import { admin as newAdmin, adminClient, type AdminClient } from "holdfast/admin";
 import { job } from "holdfast";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { engineOf } from "#src/engine/client/holdfast.js";
@@ -479,6 +479,10 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     expect(await client.operations.get({ id: operation.id })).toMatchObject({ state: "running" });
     gate.resolve();
     await closing;
+    // Another server continues what was not finished.
+    const other = newAdmin(hf);
+    onTestFinished(() => other.close());
+    await until("the ends", async () => (await asked.operations()).every(({ state }) => state === "done"));
     const { entries } = await hf.audit.list();
     expect(await single).toEqual({ status: "cancelled" });
     expect(entries.filter(({ action }) => action === "jobs.cancel")).toMatchObject([{ target: ids[2], count: 1 }]);

@@ -55,6 +55,23 @@ describe.each(STORES)("search on %s", (_name, store) => {
     expect(await found(await as("user", "bob"), { key: "k" })).toEqual([]);
   });
 
+  it("finds, counts and changes jobs by their error", async () => {
+    const { hf, as } = await adminScene(store());
+    const client = await as("admin");
+    for (const to of ["invalid", "ada", "invalid"]) await hf.enqueue(mail, { to });
+    await hf.drain();
+    const dead = await found(client, { state: ["dead"] });
+    expect(dead).toHaveLength(2);
+    expect(await found(client, { error: "NO SUCH" })).toEqual(dead);
+    expect(await found(client, { error: "no such", input: { path: "to", equals: "ada" } })).toEqual([]);
+    expect(checked("jobs.count", await client.jobs.count({ error: "address" }))).toEqual({ count: 2, exact: true });
+    expect(await client.jobs.preview({ action: "retry", filter: { error: "address" } })).toMatchObject({ changes: 2 });
+    const retried = await ended(client, await client.jobs.retryMany({ filter: { error: "address" }, limit: 1 }));
+    expect(retried).toMatchObject({ changed: 1, target: { filter: { error: "address" } } });
+    expect(await found(client, { error: "address" })).toEqual(dead.slice(1));
+    expect(await errorOf(client.jobs.list({ error: "a", offset: 1 }))).toMatchObject({ issues: [{ path: "offset" }] });
+  });
+
   it("finds the key of a calendar period by its scope", async () => {
     const { hf, as } = await adminScene(store());
     const client = await as("operator");
@@ -101,7 +118,7 @@ describe.each(STORES)("search on %s", (_name, store) => {
     expect((await client.jobs.list({ input: { text: "none of them" } })).examined).toBe(5);
     expect(await errorOf(client.jobs.list({ input: { text: "o-" }, offset: 1 }))).toMatchObject({
       status: 400,
-      issues: [{ path: "offset", message: "cannot be combined with input; use cursor pagination" }],
+      issues: [{ path: "offset", message: "cannot be combined with input or error; use cursor pagination" }],
     });
     expect(await errorOf(client.jobs.list({ input: { path: "a..b", text: "x" } }))).toMatchObject({
       status: 400,

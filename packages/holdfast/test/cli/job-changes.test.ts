@@ -44,6 +44,7 @@ describe.each(storesOf(server))("holdfast on %s", (_name, address) => {
     expect(await run("jobs", "count", "--type", "order")).toMatchObject({ code: 0, stdout: "3\n" });
     expect((await run("jobs", "count", "--priority", "0", "--at-most", "2")).stdout).toBe("at least 2\n");
     expect(await json("jobs", "count", "--input-text", "ada")).toEqual({ count: 1, exact: true });
+    expect(await json("jobs", "count", "--error", "timeout")).toEqual({ count: 0, exact: true });
   });
 
   it("updates and promotes jobs by id and filter", SLOW, async () => {

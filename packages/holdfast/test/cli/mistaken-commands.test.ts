@@ -127,6 +127,26 @@ it("bulk results name what was not changed", SLOW, async () => {
   expect((await run("audit", "--action", "operation.cancel")).stdout).toMatch(/ 2\n/);
 });
 
+it("updates by ids say why jobs were not changed", SLOW, async () => {
+  const { hf, run, json } = await onFile();
+  const ids: string[] = [];
+  for (let n = 0; n < 25; n++) ids.push((await hf.enqueueNamed("order", { n })).id);
+  const [first = "", second = ""] = ids;
+  await hf.cancel(first);
+  expect((await run("jobs", "update", first, second, MISSING, "--set-priority", "1")).stdout).toBe(
+    "1 of 3 jobs updated; only pending and failed jobs can be changed\n" +
+      `  ${first}: is cancelled\n  ${MISSING}: not found\n`,
+  );
+  expect(await json("jobs", "promote", first, second)).toMatchObject({
+    unchanged: [first],
+    reasons: { [first]: "is cancelled" },
+  });
+  await hf.cancel(ids);
+  // The newest first.
+  const { stdout } = await run("jobs", "promote", ...ids);
+  expect(stdout.split("\n").slice(-4)).toEqual([expect.any(String), `  ${ids[5]}: is cancelled`, "  and 5 more", ""]);
+});
+
 it("keys free names the job that holds the key", SLOW, async () => {
   const { hf, run } = await onFile();
   const { id } = await hf.enqueueNamed("order", {}, { unique: "k" });

@@ -1,10 +1,11 @@
-import { ListTablesCommand } from "@aws-sdk/client-dynamodb";
+import { DescribeTableCommand, ListTablesCommand, UpdateTableCommand } from "@aws-sdk/client-dynamodb";
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { rootOf, type Command } from "#src/cli/parse/command.js";
 import { program } from "#src/cli/program.js";
+import { until } from "#src/testing/exercise-store/until.js";
 import { dynamoServer, NO_SERVER } from "../dynamodb/server.js";
 import { addressOf, ownSchema } from "../postgres/scene.js";
 import { postgresServer } from "../postgres/server.js";
@@ -201,6 +202,31 @@ describe.skipIf(NO_SERVER !== null)(
       expect(TableNames).not.toContain(table);
       expect((await ws.run("migrate")).code).toBe(0);
       expect(await check(ws)).toEqual({ code: 0, current: true, pending: [] });
+    });
+
+    it("migrate prints an optional index that it creates", SLOW, async () => {
+      const table = dynamo.newTable();
+      onTestFinished(() => dynamo.drop(table));
+      const env = { AWS_ACCESS_KEY_ID: "test", AWS_SECRET_ACCESS_KEY: "test", NODE_NO_WARNINGS: "1" };
+      const { spawn } = emptyWorkspace(() => dynamo.address(table), env);
+      const dropIndex = async (): Promise<void> => {
+        const Delete = { IndexName: "errors" };
+        await dynamo
+          .client()
+          .send(new UpdateTableCommand({ TableName: table, GlobalSecondaryIndexUpdates: [{ Delete }] }));
+        await until("the index is deleted", async () => {
+          const { Table } = await dynamo.client().send(new DescribeTableCommand({ TableName: table }));
+          return Table?.GlobalSecondaryIndexes?.every(({ IndexName }) => IndexName !== "errors") === true;
+        });
+      };
+      expect((await spawn("migrate")).code).toBe(0);
+      await dropIndex();
+      expect(await check({ run: spawn })).toEqual({ code: 0, current: true, pending: [] });
+      expect((await spawn("migrate")).stdout).toBe("Applied:\n  the index errors\n");
+      expect((await spawn("migrate")).stdout).toBe("Schema is up to date.\n");
+      await dropIndex();
+      const { stdout } = await spawn("migrate", "--json");
+      expect(JSON.parse(stdout)).toEqual({ migrated: true, applied: ["the index errors"] });
     });
   },
 );

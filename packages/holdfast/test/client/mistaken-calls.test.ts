@@ -81,7 +81,7 @@ describe("a mistaken call says what to do", () => {
       "a promotion with a delay",
       "promote",
       [ID, { delay: "1h" }],
-      "delay is not an option of promote; known: signal, onProgress",
+      "delay is not an option of promote; known: signal, onProgress, onUnchanged",
     ],
   ])("%s", async (_what, call, args, message) => {
     const { hf } = await open();

@@ -274,8 +274,94 @@ describe("count", () => {
     expect(limits).toEqual([2_000, 2_000, 2_000]);
   });
 
+  it("begins no store call that would end too late", async () => {
+    let spentMs = 0;
+    const fake = fakeClock();
+    const store = sqlite(":memory:");
+    const [list, skip] = [store.list.bind(store), (store.skip as NonNullable<Store["skip"]>).bind(store)];
+    const calls = { list: 0, skip: 0 };
+    store.skip = async (filter, page) => {
+      calls.skip++;
+      spentMs += 22;
+      return skip(filter, page);
+    };
+    store.list = async (filter, page) => {
+      calls.list++;
+      spentMs += 22;
+      return list(filter, page);
+    };
+    const { hf } = await open({ store, clock: { ...fake, monotonic: () => fake.monotonic() + spentMs } });
+    await hf.enqueueMany(
+      cleanup,
+      Array.from({ length: 5_000 }, () => undefined),
+      { tags: ["a"] },
+    );
+    expect(await hf.count({ tag: "a" })).toEqual({ count: 2_000, exact: false });
+    calls.list = 0;
+    await hf.list({ input: { text: "none" } });
+    // The first page of a search is small, however long it takes.
+    expect(calls).toEqual({ list: 2, skip: 1 });
+  });
+
   it.each([[0], [1.5], ["all"]])("refuses atMost %j", async (atMost) => {
     const { hf } = await open();
     expect(await errorOf(hf.count({}, { atMost: atMost as never }))).toMatchObject({ field: "atMost" });
+  });
+});
+
+describe("a search by error", () => {
+  it("finds text of the message or code, in any case", async () => {
+    const failing = job({
+      type: "failing",
+      input: z.object({ message: z.string(), code: z.string().optional() }),
+      retry: { maxAttempts: 1 },
+      run: ({ input: { message, code } }) => {
+        throw Object.assign(new Error(message), code === undefined ? {} : { code });
+      },
+    });
+    const { hf } = await open({ jobs: [failing, order] });
+    await hf.enqueueMany(failing, [
+      { message: "Request Timeout after 30 s" },
+      { message: "no route", code: "ETIMEDOUT" },
+      { message: "bad address" },
+    ]);
+    await hf.drain();
+    await hf.enqueueMany(order, [input(1), input(2)]);
+    const found = async (options: ListOptions): Promise<unknown[]> =>
+      (await hf.list(options)).jobs.map(({ error }) => error?.message ?? null).toReversed();
+    expect(await found({ error: "TIME" })).toEqual(["Request Timeout after 30 s", "no route"]);
+    expect(await found({ error: "timeout" })).toEqual(["Request Timeout after 30 s"]);
+    expect(await found({ error: "etimedout", payloads: false })).toEqual(["no route"]);
+    expect(await found({ error: "time", input: { path: "message", text: "route" } })).toEqual(["no route"]);
+    expect(await found({ error: "time", state: "pending" })).toEqual([]);
+    expect(await hf.list({ error: "nothing" })).toEqual({ jobs: [], cursor: null, examined: 5 });
+    expect(await hf.count({ error: "time" })).toEqual({ count: 2, exact: true });
+    expect(await hf.count({ error: "time" }, { atMost: 1 })).toEqual({ count: 1, exact: false });
+    expect(await hf.retry({ error: "Bad Address" })).toBe(1);
+    // A retry clears the error.
+    expect(await found({ error: "bad" })).toEqual([]);
+  });
+
+  it("continues at its cursor, which belongs to the text", async () => {
+    const failing = job({
+      type: "failing",
+      input: z.number(),
+      retry: { maxAttempts: 1 },
+      run: ({ input: n }) => {
+        throw new Error(`${n % 2 === 0 ? "even" : "odd"} ${n}`);
+      },
+    });
+    const { hf } = await open({ jobs: [failing] });
+    await hf.enqueueMany(
+      failing,
+      Array.from({ length: 9 }, (_, n) => n),
+    );
+    await hf.drain();
+    const first = await hf.list({ error: "even", limit: 2 });
+    const second = await hf.list({ error: "even", limit: 9, cursor: first.cursor });
+    expect([...first.jobs, ...second.jobs].map((each) => each.input)).toEqual([8, 6, 4, 2, 0]);
+    await expect(hf.list({ error: "odd", cursor: first.cursor })).rejects.toMatchObject({ field: "cursor" });
+    for (const error of ["", 5, "x".repeat(1_001)])
+      await expect(hf.list({ error: error as string })).rejects.toMatchObject({ field: "error" });
   });
 });

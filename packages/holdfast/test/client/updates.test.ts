@@ -139,6 +139,26 @@ describe("update", () => {
     });
   });
 
+  it("by filter names the jobs that it does not change", async () => {
+    const { hf, clock } = await open({ jobs: [cleanup] });
+    const enqueue = async (expiresAt?: number): Promise<string> =>
+      (await hf.enqueue(cleanup, {}, { queue: "slow", ...(expiresAt !== undefined && { expiresAt }) })).id;
+    const [waiting, expiring, done] = [await enqueue(), await enqueue(clock.now() + HOUR), await enqueue()];
+    await hf.cancel(done);
+    const unchanged: unknown[] = [];
+    const onUnchanged = (jobs: readonly unknown[]): void => void unchanged.push(...jobs);
+    const id = [waiting, expiring, done, missing];
+    expect(await hf.update({ id }, { delay: "2h" }, { onUnchanged })).toBe(1);
+    expect(unchanged).toEqual([
+      { id: done, reason: "is cancelled" },
+      { id: expiring, reason: "delay would make the job due after it expires, so it could never run" },
+      { id: missing, reason: "not found" },
+    ]);
+    unchanged.length = 0;
+    expect(await hf.promote({ queue: "slow" }, { onUnchanged })).toBe(2);
+    expect(unchanged).toEqual([{ id: done, reason: "is cancelled" }]);
+  });
+
   it("by filter validates the input for every type", async () => {
     const text = job({ type: "text", input: z.object({ n: z.string() }), run: () => {} });
     const { hf } = await open({ jobs: [double, text] });

@@ -144,7 +144,7 @@ const REFUSED: readonly [name: KeyName, text: string, problem: string][] = [
   [
     "store",
     "dynamodb://jobs?regin=x",
-    '"dynamodb://jobs?regin=***" cannot be used: "regin" in the URL is none of region, endpoint, shards, marginMs, slack, requests, requestTimeoutMs',
+    '"dynamodb://jobs?regin=***" cannot be used: "regin" in the URL is none of region, endpoint, shards, marginMs, slack, requests, requestTimeoutMs, stream',
   ],
   [
     "store",

@@ -139,6 +139,13 @@ describe("a fingerprint", () => {
     });
   });
 
+  it("takes no frame from a message", () => {
+    const frame = (order: number): string | null =>
+      fingerprintOf("t", new Error(`remote:\n    at order${order} (/srv/a${order}.js:1:1)\n    at b`)).frame;
+    expect(frame(1)).toBe(frame(2));
+    expect(frame(1)).toMatch(/fingerprint\.test/);
+  });
+
   it("reads frames after a message of megabytes", () => {
     const message = "x\n".repeat(500_000);
     expect(fingerprintOf("t", thrown(message)).frame).toBe("send (dist/mail.js)");

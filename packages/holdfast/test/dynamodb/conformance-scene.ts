@@ -24,11 +24,15 @@ export function conforms({ part, shards = 1 }: Conforms): void {
 }
 
 /** The conformance suite's stores on DynamoDB. */
-export function onDynamoDb(server: Server, shards: number): Pick<StoreHarness, "create" | "createUnmigrated"> {
+export function onDynamoDb(
+  server: Server,
+  shards: number,
+  query = "",
+): Pick<StoreHarness, "create" | "createUnmigrated"> {
   const onTable = async (clock: Clock): Promise<StoreUnderTest> => {
     const table = server.newTable();
     // Leases that end to the millisecond. units.test.ts proves what the default settings save.
-    const address = server.address(table, `&marginMs=0&slack=0&shards=${shards}`);
+    const address = server.address(table, `&marginMs=0&slack=0&shards=${shards}${query}`);
     return {
       store: await openStore(address, { clock }),
       again: () => openStore(address, { clock }),

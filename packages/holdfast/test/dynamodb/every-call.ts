@@ -10,6 +10,7 @@ import {
   key,
   newEntry,
   newJob,
+  newOperation,
   newTokenRecord,
   outcomeOf,
   recordOf,
@@ -19,7 +20,7 @@ import { until } from "#src/testing/exercise-store/until.js";
 import { addSchedule, fireAll, firingFor } from "#src/testing/exercise-store/schedule-builders.js";
 
 /** Methods outside of the store contract. They send no request, or read what every call reads. */
-const NOT_IN_CONTRACT = ["cloudFormation", "terraform", "iamPolicy", "shards"];
+const NOT_IN_CONTRACT = ["cloudFormation", "terraform", "iamPolicy", "shards", "stream"];
 /** Methods that open and close. The tests call them. */
 const ENDS = ["migrate", "close"];
 
@@ -38,6 +39,7 @@ export async function exerciseAll(given: Store): Promise<void> {
   await maintenance(store);
   await schedules(store);
   await administration(store);
+  await operations(store);
   await observation(store);
   const all = Object.entries(given).flatMap(([name, member]) => (typeof member === "function" ? [name] : []));
   const expected = all.filter((name) => !NOT_IN_CONTRACT.includes(name) && !ENDS.includes(name));
@@ -143,6 +145,22 @@ async function administration(store: Store): Promise<void> {
   expect(await store.getToken(token.id)).toEqual(token);
   expect(await store.listTokens()).toEqual([token]);
   expect(await store.removeToken(token.id)).toBe(true);
+}
+
+async function operations(store: Store): Promise<void> {
+  const operation = newOperation();
+  const { id } = operation;
+  await store.putOperation(operation, { owner: "a", leaseMs: 0 });
+  expect(await store.claimOperation({ owner: "b", leaseMs: 60_000 })).toMatchObject({ id });
+  expect(await store.saveOperation({ id, owner: "a", leaseMs: 0, summary: "{}" })).toBe("lost");
+  expect(await store.stopOperation(id)).toBe(true);
+  expect(await store.saveOperation({ id, owner: "b", leaseMs: 60_000, summary: "{}" })).toBe("stop");
+  expect(await store.endOperation({ id, owner: "b", state: "stopped", summary: "{}" })).toBe(true);
+  expect(await store.getOperation(id)).toMatchObject({ state: "stopped" });
+  expect(await store.operations()).toHaveLength(1);
+  expect(await store.purgeOperations({ before: 0, keep: 0 })).toBe(1);
+  await store.heartbeat(workerRecord({ id: "drained" }));
+  expect(await store.drainWorker("drained", true)).toBe(true);
 }
 
 async function observation(store: Store): Promise<void> {

@@ -14,8 +14,10 @@ import {
   key,
   leaseOf,
   newJob,
+  newOperation,
   outcomeOf,
   recordOf,
+  workerRecord,
 } from "#src/testing/exercise-store/builders.js";
 import {
   addSchedule,
@@ -66,6 +68,8 @@ async function itemsOf(table: string, pk: string): Promise<number> {
 
 /** The attributes of a tombstone. It is in no index. */
 const TOMBSTONE = [["dropped", "listed", "pk", "sk", "ttl"]];
+/** That of a job that finished with this write. Followers read its last state in the table's stream. */
+const ENDED = [["dropped", "ended", "ended_at", "listed", "pk", "sk", "ttl"]];
 /** The attributes of each item of a job. */
 async function attributesOf(table: string, id: string): Promise<string[][]> {
   return (await itemsIn(table, `job#${id}`)).map((item) => Object.keys(item).toSorted());
@@ -242,7 +246,7 @@ describe("an outcome whose response is lost", () => {
     const lost = proxy.loseNextResponse(to("PutItem", `job#${id}`));
     expect(await store.settle([outcomeOf(job, "completed", { keep: false })])).toEqual(["applied"]);
     await lost;
-    expect(await attributesOf(table, id)).toEqual(TOMBSTONE);
+    expect(await attributesOf(table, id)).toEqual(ENDED);
     expect(await itemsOf(table, "key#k")).toBe(0);
   });
 
@@ -420,6 +424,51 @@ it("acquires a duty once after a lost response", async () => {
   expect(await store.tryAcquireDuty("purge", 60_000)).toBe(true);
   await lost;
   expect(await store.tryAcquireDuty("purge", 60_000)).toBe(false);
+});
+
+describe("a call about an operation whose response is lost", () => {
+  const lease = { owner: "a", leaseMs: 60_000 };
+
+  it("put, save and end: change it once", async () => {
+    const { store, proxy } = await openScene(server);
+    const operation = newOperation();
+    const { id } = operation;
+    const put = proxy.loseNextResponse(to("TransactWriteItems", "operations"));
+    await store.putOperation(operation, lease);
+    await put;
+    expect(await store.operations()).toMatchObject([{ id, owner: "a", state: "running" }]);
+    const saved = proxy.loseNextResponse(to("UpdateItem", "operations"));
+    expect(await store.saveOperation({ id, ...lease, summary: "1" })).toBe("kept");
+    await saved;
+    const stopped = proxy.loseNextResponse(to("UpdateItem", "#stop"));
+    expect(await store.stopOperation(id)).toBe(true);
+    await stopped;
+    const end = proxy.loseNextResponse(to("TransactWriteItems", "operations"));
+    expect(await store.endOperation({ id, owner: "a", state: "stopped", summary: "2" })).toBe(true);
+    await end;
+    expect(await store.getOperation(id)).toMatchObject({ state: "stopped", summary: "2" });
+  });
+
+  it("claim: returns the operation that it claimed", async () => {
+    const { store, proxy } = await openScene(server);
+    const operation = newOperation({ plan: '{"n":1}' });
+    await store.putOperation(operation, { owner: "a", leaseMs: 0 });
+    const lost = proxy.loseNextResponse(to("UpdateItem", "operations"));
+    expect(await store.claimOperation({ ...lease, owner: "b" })).toMatchObject({ ...operation, owner: "b" });
+    await lost;
+    expect(await store.claimOperation({ ...lease, owner: "c" })).toBeNull();
+  });
+
+  it("heartbeat and drainWorker: keep that a worker drains", async () => {
+    const { store, proxy } = await openScene(server);
+    await store.heartbeat(workerRecord());
+    const drained = proxy.loseNextResponse(to("UpdateItem", "draining"));
+    expect(await store.drainWorker("w1", true)).toBe(true);
+    await drained;
+    const lost = proxy.loseNextResponse(to("UpdateItem", "seen_at"));
+    expect(await store.heartbeat(workerRecord())).toEqual({ draining: true });
+    await lost;
+  });
 });
 
 describe("a call for people whose response is lost", () => {

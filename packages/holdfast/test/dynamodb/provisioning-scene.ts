@@ -5,7 +5,7 @@ import {
   type GlobalSecondaryIndexDescription,
   type TableDescription,
 } from "@aws-sdk/client-dynamodb";
-import { dynamodb, type DynamoStore } from "holdfast/dynamodb";
+import { dynamodb, type DynamoOptions, type DynamoStore } from "holdfast/dynamodb";
 import { onTestFinished } from "vitest";
 import { Recorder } from "./recorder.js";
 import type { Server } from "./server.js";
@@ -18,11 +18,11 @@ export interface Opened {
 }
 
 /** A store with recorded requests, on a table that does not exist yet. */
-export function openUnmigrated(server: Server, shards = 2): Opened {
+export function openUnmigrated(server: Server, shards = 2, options: DynamoOptions = {}): Opened {
   const table = server.newTable();
   const recorder = new Recorder();
   const client = recorder.watch(server.client());
-  const store = dynamodb({ client, table, shards });
+  const store = dynamodb({ client, table, shards, ...options });
   onTestFinished(async () => {
     await store.close();
     client.destroy();

@@ -54,6 +54,8 @@ export interface Proxy {
 const WRITES = new Set(["PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"]);
 export const isWrite: Matches = ({ operation }) => WRITES.has(operation);
 
+const OF_STREAMS = new Set(["DescribeStream", "GetRecords", "GetShardIterator"]);
+
 interface Loss {
   matches: Matches;
   apply: () => boolean;
@@ -87,7 +89,7 @@ export async function startProxy(target: string): Promise<Proxy> {
     const { hostname, port } = new URL(target);
     const headers = {
       "content-type": "application/x-amz-json-1.0",
-      "x-amz-target": `DynamoDB_20120810.${operation}`,
+      "x-amz-target": `${OF_STREAMS.has(operation) ? "DynamoDBStreams" : "DynamoDB"}_20120810.${operation}`,
       // The emulator separates users by these and does not check them.
       authorization: authorization ?? "",
     };

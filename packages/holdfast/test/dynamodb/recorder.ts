@@ -1,4 +1,5 @@
 import type { DynamoDBClient } from "@aws-sdk/client-dynamodb";
+import type { DynamoDBStreamsClient } from "@aws-sdk/client-dynamodb-streams";
 
 interface Sent {
   operation: string;
@@ -9,8 +10,9 @@ interface Sent {
 export class Recorder {
   readonly requests: Sent[] = [];
 
-  watch(client: DynamoDBClient): DynamoDBClient {
-    client.middlewareStack.add(
+  watch<Client extends DynamoDBClient | DynamoDBStreamsClient>(client: Client): Client {
+    // Both stacks have the same methods, with inputs of their own.
+    (client as DynamoDBClient).middlewareStack.add(
       (next, context) => (args) => {
         const operation = String(context["commandName"]).replace(/Command$/, "");
         this.requests.push({ operation, input: args.input });

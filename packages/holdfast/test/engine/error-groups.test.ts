@@ -107,7 +107,7 @@ describe("error groups", () => {
     expect(await hf.errorGroups()).toMatchObject([{ count: 1 }]);
   });
 
-  it("stay bounded if every message differs", async () => {
+  it("stay bounded if every message differs, and hide no other type", async () => {
     let n = 0;
     const noisy = job({
       type: "noisy",
@@ -117,14 +117,23 @@ describe("error groups", () => {
         throw new Error(`unknown word ${word}`);
       },
     });
-    const { hf, store } = await scene({ jobs: [noisy] });
-    await hf.enqueueMany(
-      noisy,
-      Array.from({ length: 1_000 }, () => ({})),
-    );
-    await hf.drain();
-    await hf.errorGroups();
+    const { hf, store, clock } = await scene({ jobs: [noisy, other] });
+    const fail = async (): Promise<void> => {
+      await hf.enqueueMany(
+        noisy,
+        Array.from({ length: 300 }, () => ({})),
+      );
+      await hf.enqueue(other, {}, { priority: -1 });
+      await hf.drain();
+      await clock.advance("2s");
+    };
+    for (let round = 0; round < 4; round++) await fail();
     for (const [groups] of store.calls("recordErrors")) expect((groups as unknown[]).length).toBeLessThanOrEqual(200);
+    expect(await hf.errorGroups({ type: "noisy", limit: 1_000 })).toHaveLength(100);
+    expect(await hf.errorGroups({ type: "other" })).toMatchObject([{ count: 4 }]);
+    await clock.advance("5m");
+    await fail();
+    expect(await hf.errorGroups({ type: "noisy", limit: 1_000 })).toHaveLength(200);
   });
 
   it("reject fingerprints and options that are none", async () => {

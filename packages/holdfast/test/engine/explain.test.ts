@@ -107,11 +107,69 @@ describe("explain", () => {
     gate.resolve();
   });
 
-  it("says that the worker of a leased job is lost", async () => {
+  it("says that the worker of a leased job is lost, and what keeps others from it", async () => {
     const on = await scene({ jobs: [mail] });
     const { id } = await on.hf.enqueue(mail);
     await on.hf.claim({ limit: 1, lease: "5m" });
-    expect((await on.hf.explain(id)).reasons[0]).toMatchObject({ kind: "worker-lost" });
+    await on.clock.advance("6m");
+    await on.hf.pause("mail");
+    const [[lost, ...others], user] = [
+      (await on.hf.explain(id)).reasons,
+      (await on.hf.forUser("ada").explain((await on.hf.enqueue(mail, {}, { user: "ada" })).id)).text,
+    ];
+    expect(lost).toMatchObject({ kind: "worker-lost", until: null, change: expect.stringContaining("next poll") });
+    expect(lost?.text).toMatch(/^Worker .+ had it, but did not settle it\. Its lease ended at 2026-01-01T00:05:00Z\.$/);
+    expect(others.map(({ kind }) => kind)).toEqual(["paused", "no-worker"]);
+    expect(user).toBe("Its queue is paused.");
+    await on.hf.cancel(id);
+    const [cancelling, leased] = (await on.hf.explain(id)).reasons;
+    expect(cancelling?.text).toMatch(/but its worker is not live any more; maintenance cancels it/);
+    expect(leased).toMatchObject({ kind: "worker-lost" });
+  });
+
+  it("does not call a job lost that drain runs, or a claim holds", async () => {
+    const gate = deferred();
+    const slow = job({ type: "slow", run: () => gate.promise });
+    const on = await scene({ jobs: [slow] });
+    const { id } = await on.hf.enqueue(slow);
+    const drained = on.hf.drain();
+    await on.clock.advance("1s");
+    expect(await reasons(on, id)).toEqual([
+      expect.stringMatching(
+        /^leased: A call of hf\.drain\(\), hf\.runNext\(\) or hf\.claim\(\) \(.+\) runs it: leased until .+Z\.$/,
+      ),
+    ]);
+    await on.hf.cancel(id);
+    const [cancelling, leased] = (await on.hf.explain(id)).reasons;
+    expect(cancelling?.text).toMatch(/its handler has not stopped yet/);
+    expect(leased).toMatchObject({ kind: "leased", change: null });
+    gate.resolve();
+    await on.clock.advance("1s");
+    await drained;
+  });
+
+  it("says that a retry has expired, not that it was never claimed", async () => {
+    const on = await scene({ jobs: [fragile] });
+    const { id } = await on.hf.enqueue(fragile, {}, { expiresAt: on.clock.now() + 1_000 });
+    await on.hf.drain();
+    await on.clock.advance("2s");
+    expect((await on.hf.explain(id)).text).toBe(
+      "It expired at 2026-01-01T00:00:01Z, before its next attempt; maintenance dead-letters it.",
+    );
+  });
+
+  it("says how many jobs a busy worker runs", async () => {
+    const gate = deferred();
+    const slow = job({ type: "slow", run: () => gate.promise });
+    const on = await scene({ jobs: [slow] });
+    on.hf.work({ concurrency: 1 });
+    await on.hf.enqueueMany(slow, [{}, {}, {}, {}, {}, {}]);
+    const { id } = await on.hf.enqueue(slow, {}, { priority: -1 });
+    await on.clock.advance("15s");
+    const busy = (await on.hf.explain(id)).reasons.find(({ kind }) => kind === "busy");
+    expect(busy?.text).toBe("The worker that takes it runs 1 job, as many as allowed.");
+    gate.resolve();
+    await on.clock.advance("5s");
   });
 
   it("explains finished jobs, and a key that another job holds", async () => {
@@ -161,6 +219,17 @@ describe("explain", () => {
         { kind: "no-worker", text: "No worker takes it now.", change: null, until: null },
       ],
     });
+  });
+
+  it("shows users nothing about the worker of a cancelled job", async () => {
+    const { hf, clock } = await scene({ jobs: [mail] });
+    const { id } = await hf.enqueue(mail, {}, { user: "ada" });
+    await hf.claim({ limit: 1, lease: "1m" });
+    await hf.cancel(id);
+    await clock.advance("2m");
+    const { reasons: found } = await hf.forUser("ada").explain(id);
+    expect(JSON.stringify(found)).not.toMatch(/claim:|maintenance|maintain|heartbeat/);
+    expect(found[0]).toMatchObject({ kind: "cancelling" });
   });
 
   it("makes a bounded number of store calls", async () => {

@@ -165,6 +165,63 @@ describe("follow", () => {
     expect(await closed).toEqual({ done: true, value: undefined });
   });
 
+  it("ends when the client closes during an outage", async () => {
+    const { clock, store, another } = await scene();
+    const second = await another();
+    const followed = second.follow().next();
+    await clock.advance("1s");
+    const end = store.fail(new StoreUnavailableError("down"), "transitions");
+    await clock.advance("2s");
+    await second.close();
+    await clock.advance("10s");
+    expect(await followed).toEqual({ done: true, value: undefined });
+    end();
+  });
+
+  it("followers at different cursors read one after another", async () => {
+    const { hf, clock, store } = await scene({ jobs: [ok] });
+    const { seen, stop } = collect(hf);
+    await clock.advance("1s");
+    for (let n = 0; n < 20; n++) {
+      await hf.enqueue(ok);
+      await clock.advance("1s");
+    }
+    await stop();
+    const release = store.hold("transitions");
+    store.forget();
+    const behind = seen.map(({ cursor }) => collect(hf, { cursor }));
+    await clock.advance("1s");
+    expect(store.count("transitions")).toBe(3);
+    release();
+    await clock.advance("5s");
+    expect(behind.slice(0, -1).every((each) => each.seen.at(-1)?.id === seen.at(-1)?.id)).toBe(true);
+    await Promise.all(behind.map((each) => each.stop()));
+  });
+
+  it("followers that come and go leave no reads behind", async () => {
+    const { hf, clock, store } = await scene({ jobs: [ok] });
+    let followed = collect(hf);
+    await clock.advance("1s");
+    for (let n = 0; n < 30; n++) {
+      await followed.stop();
+      followed = collect(hf);
+      await clock.advance(100);
+    }
+    store.forget();
+    await clock.advance("10s");
+    expect(store.count("transitions")).toBeLessThanOrEqual(50);
+    await followed.stop();
+  });
+
+  it("the transitions that are not kept are deleted every minute", async () => {
+    const { hf, clock, store } = await scene({ jobs: [ok] });
+    hf.work();
+    store.forget();
+    await clock.advance("10m");
+    expect(store.count("purgeTransitions")).toBeGreaterThanOrEqual(8);
+    expect(store.count("purgeHistory")).toBeLessThanOrEqual(6);
+  });
+
   it("survives an outage of the store", async () => {
     const { hf, clock, store, another } = await scene({ jobs: [ok] });
     const second = await another();

@@ -1,4 +1,6 @@
+import { setImmediate } from "node:timers/promises";
 import { job } from "holdfast";
+import { Counts } from "#src/history/counted.js";
 import { describe, expect, it } from "vitest";
 import { errorOf } from "../client/scene.js";
 import { scene } from "./scene.js";
@@ -143,6 +145,30 @@ describe("history", () => {
     await second.enqueue(ok);
     await second.close();
     expect((await hf.history()).series[0]?.points.at(-1)).toMatchObject({ enqueued: 1 });
+  });
+
+  it("is added up without holding up the process", async () => {
+    const { hf, clock, store } = await scene();
+    const counts = new Counts();
+    for (let n = 0; n < 300; n++) {
+      const counted = counts.of(`queue${n}`, `type${n}`);
+      for (let power = 0; power < 8; power++) counted.wait.add(2 ** power);
+    }
+    const data = counts.toText();
+    const now = clock.now();
+    const minutes = Array.from({ length: 400 }, (_, n) => ({ at: now - n * 60_000, writer: "a", data }));
+    await store.store.putHistory(minutes.map((minute) => ({ ...minute, resolution: "minute" })));
+    let between = 0;
+    let isDone = false;
+    const turns = (async () => {
+      for (; !isDone; between++) await setImmediate();
+    })();
+    const { series } = await hf.history({ from: now - 400 * 60_000 });
+    isDone = true;
+    await turns;
+    // Other work of the process runs about every 10 ms; without that, only between two pages of records.
+    expect(between).toBeGreaterThan(2);
+    expect(series[0]?.points.filter(({ wait }) => wait !== null)).toHaveLength(400);
   });
 
   it("rejects ranges and options that are invalid", async () => {

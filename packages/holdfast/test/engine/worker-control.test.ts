@@ -1,5 +1,6 @@
 import { job } from "holdfast";
 import { describe, expect, it } from "vitest";
+import { engineOf } from "#src/engine/client/holdfast.js";
 import { deferred, scene } from "./scene.js";
 
 describe("a worker", () => {
@@ -32,6 +33,49 @@ describe("a worker", () => {
     await clock.advance("1m");
     const states = await Promise.all(ids.map(async (id) => (await hf.get(id))?.state));
     expect(states).toEqual(["completed", "pending"]);
+  });
+
+  it("that drains finishes what runs and claims nothing", async () => {
+    const gate = deferred<void>();
+    const type = job({ type: "t", run: () => gate.promise });
+    const { hf, clock } = await scene({ jobs: [type] });
+    const { store } = engineOf(hf);
+    const worker = hf.work({ concurrency: 1, lease: "30s" });
+    const first = await hf.enqueue(type);
+    await clock.advance(10);
+    await clock.advance("10s");
+    expect(await hf.workers()).toMatchObject([
+      {
+        id: worker.id,
+        draining: false,
+        jobs: [{ id: first.id, type: "t" }],
+        version: expect.stringMatching(/^\d/) as string,
+      },
+    ]);
+    expect(await store.drainWorker(worker.id, true)).toBe(true);
+    const second = await hf.enqueue(type);
+    // The next heartbeat.
+    await clock.advance("10s");
+    expect(worker.draining).toBe(true);
+    expect(worker.running).toBe(1);
+    gate.resolve();
+    await clock.advance("1m");
+    expect(await hf.get(first.id)).toMatchObject({ state: "completed" });
+    expect(await hf.get(second.id)).toMatchObject({ state: "pending", attempt: 0 });
+    expect(await hf.workers()).toMatchObject([{ id: worker.id, draining: true, left: false, running: 0, jobs: [] }]);
+    expect(await hf.explain(second.id)).toMatchObject({
+      text: "The worker that takes it drains and claims no more jobs.",
+      reasons: [{ kind: "no-worker", workers: [worker.id] }],
+    });
+    // A resume in code does not undo it.
+    worker.pause();
+    worker.resume();
+    await clock.advance("1m");
+    expect(await hf.get(second.id)).toMatchObject({ state: "pending" });
+    await store.drainWorker(worker.id, false);
+    await clock.advance("1m");
+    expect(worker.draining).toBe(false);
+    expect(await hf.get(second.id)).toMatchObject({ state: "completed" });
   });
 
   it("leaves other workers alone when it is paused", async () => {

@@ -6,6 +6,7 @@ import { COUNTERS, Counts, OTHERS, type Counted, type Depth } from "#src/history
 
 /** The pairs that a record has at most, besides the one of all others. */
 const MAX_PAIRS = 300;
+const MAX_IN_MEMORY = 3_000;
 
 function find(counts: Counts, queue: string, type: string): Counted | undefined {
   return [...counts.values()].find((each) => each.queue === queue && each.type === type);
@@ -80,6 +81,32 @@ describe("the counts of a record", () => {
     expect(first.depths).toEqual(depth(2));
   });
 
+  it("have the busiest pairs, even if they come late", () => {
+    const counts = new Counts();
+    for (let n = 0; n < 1_000; n++) counts.of("q", `t${n}`).enqueued++;
+    counts.of("q", "late").enqueued = 50;
+    const read = Counts.parse(counts.toText());
+    expect(find(read, "q", "late")?.enqueued).toBe(50);
+    expect(totals(read)).toEqual(totals(counts));
+    const more = new Counts();
+    more.of("q", "later").completed = 20;
+    read.merge(more);
+    expect(find(Counts.parse(read.toText()), "q", "later")?.completed).toBe(20);
+    expect(find(Counts.parse(read.toText()), "q", "late")?.enqueued).toBe(50);
+  });
+
+  it("have the depth of all queues, however many there are", () => {
+    const counts = new Counts();
+    counts.depths = Array.from({ length: 1_000 }, (_, n): Depth => {
+      return { queue: `q${n}`, waiting: 1_000 - n, leased: 1, oldestDueMs: n === 999 ? 5_000 : null };
+    });
+    const depths = Counts.parse(counts.toText()).depths ?? [];
+    expect(depths.length).toBe(MAX_PAIRS);
+    expect(depths[0]).toEqual({ queue: "q0", waiting: 1_000, leased: 1, oldestDueMs: null });
+    expect(depths.at(-1)).toMatchObject({ queue: OTHERS, oldestDueMs: 5_000 });
+    expect(depths.reduce((sum, { waiting }) => sum + waiting, 0)).toBe(500_500);
+  });
+
   it("merge leaves the other record unchanged", () => {
     const [first, second] = [new Counts(), countsOf([{ queue: "a", type: "t", counter: "dead", ms: 5 }])];
     first.merge(second);
@@ -110,23 +137,26 @@ describe("the counts of a record", () => {
     expect(counts.depths).toEqual([{ queue: "a", waiting: 1, leased: 2, oldestDueMs: null }]);
   });
 
-  it("of more pairs than the limit are added up", () => {
+  it("of more pairs than the limits are added up", () => {
     const counts = new Counts();
-    for (let nth = 0; nth < 1_000; nth++) counts.of("q", `t${nth}`).completed++;
-    expect([...counts.values()]).toHaveLength(MAX_PAIRS + 1);
+    for (let nth = 0; nth < 10_000; nth++) counts.of("q", `t${nth}`).completed++;
+    expect([...counts.values()]).toHaveLength(MAX_IN_MEMORY + 1);
     expect(find(counts, "q", "t299")?.completed).toBe(1);
-    expect(find(counts, OTHERS, OTHERS)?.completed).toBe(1_000 - MAX_PAIRS);
+    expect(find(counts, OTHERS, OTHERS)?.completed).toBe(10_000 - MAX_IN_MEMORY);
     const merged = new Counts();
     for (let nth = 0; nth < 5; nth++) merged.merge(counts);
-    expect([...merged.values()]).toHaveLength(MAX_PAIRS + 1);
-    expect(totals(merged)).toEqual([0, 5_000, 0, 0, 0, 0, 0]);
+    expect([...merged.values()]).toHaveLength(MAX_IN_MEMORY + 1);
+    const read = Counts.parse(merged.toText());
+    expect([...read.values()]).toHaveLength(MAX_PAIRS + 1);
+    for (const each of [merged, read]) expect(totals(each)).toEqual([0, 50_000, 0, 0, 0, 0, 0]);
   });
 
   it("are bounded for a queue named like the others", () => {
     const counts = new Counts();
     for (let nth = 0; nth < 1_000; nth++) counts.of(OTHERS, `t${nth}`).completed++;
-    expect([...counts.values()].length).toBeLessThanOrEqual(MAX_PAIRS + 1);
-    expect(totals(counts)[1]).toBe(1_000);
+    const read = Counts.parse(counts.toText());
+    expect([...read.values()].length).toBeLessThanOrEqual(MAX_PAIRS + 1);
+    expect(totals(read)[1]).toBe(1_000);
   });
 
   it("keep the busiest pairs within the size limit", () => {

@@ -2,6 +2,7 @@ import { fakeClock, type FakeClock } from "holdfast/testing";
 import { describe, expect, it } from "vitest";
 import { Emitter } from "#src/engine/events/events.js";
 import { HistoryRecorder } from "#src/engine/history/recorder.js";
+import { StoreUnreadableError } from "#src/errors.js";
 import { Counts } from "#src/history/counted.js";
 import type { HistoryRecord } from "#src/store.js";
 
@@ -52,6 +53,10 @@ function complete({ recorder, clock }: Pick<Scene, "recorder" | "clock">, count 
   for (let nth = 0; nth < count; nth++) {
     recorder.ended({ queue: "q", type: "t" }, "completed", { waitMs: 5, runMs: 7 }, now);
   }
+}
+
+function refuse(): never {
+  throw new StoreUnreadableError("permission denied for table history");
 }
 
 function fail(): never {
@@ -211,5 +216,14 @@ describe("the recorder of history", () => {
     await Promise.all([first, second]);
     expect(completed()).toBe(2);
     expect(calls).toHaveLength(2);
+  });
+
+  it("a role that may not write it has no outage", async () => {
+    const on = scene();
+    on.during.push(refuse, refuse);
+    complete(on);
+    await on.clock.advance(3 * MINUTE);
+    expect(on.outages).toEqual([]);
+    expect(on.completed()).toBe(1);
   });
 });

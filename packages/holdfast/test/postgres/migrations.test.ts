@@ -311,6 +311,23 @@ describe("migrations 8 and 9", () => {
   });
 });
 
+it("finds a child that an earlier version has finished", async () => {
+  const { schema, address } = scene();
+  const store = postgres(address);
+  onTestFinished(() => store.close());
+  await store.migrate();
+  const parent = newId(1);
+  const child = newJob({ parent });
+  await insertAll(store, [child]);
+  await finish(store, await claimOne(store), "completed");
+  // Earlier versions do not copy this column to the archive.
+  await server.query(`UPDATE ${schema}.archive SET parent = NULL`);
+  for (const states of [undefined, ["completed" as const]]) {
+    const { jobs } = await store.list({ parent, states }, { limit: 10, cursor: null });
+    expect(jobs).toMatchObject([{ id: child.id, parent: null }]);
+  }
+});
+
 describe("migration 7", () => {
   it("keeps the old view, its dependents and its readers", async () => {
     const { schema, address, settings, db } = scene();

@@ -16,6 +16,7 @@ import {
   insertOne,
   key,
   newEntry,
+  newOperation,
   newJob,
   newTokenRecord,
   recordOf,
@@ -99,10 +100,10 @@ describe("a login with the role work", () => {
     expect(await worker.sql("SELECT $s.expire_stale_jobs() AS n")).toEqual([{ n: 0 }]);
   });
 
-  it("has privileges on every table but tokens and audit", async () => {
+  it("has privileges on all tables but three of admin", async () => {
     const scene = await sceneWithRoles();
     const forgotten = await scene.sql(`SELECT relname FROM pg_class WHERE relnamespace = '$s'::regnamespace
-      AND relname NOT IN ('audit', 'tokens') AND relkind IN ('r', 'v', 'S') AND NOT pg_has_role('$s_work', relowner, 'USAGE')
+      AND relname NOT IN ('audit', 'tokens', 'operations') AND relkind IN ('r', 'v', 'S') AND NOT pg_has_role('$s_work', relowner, 'USAGE')
       AND NOT CASE relkind WHEN 'S' THEN has_sequence_privilege('$s_work', oid, 'USAGE') OR relname LIKE '%_n_seq'
         ELSE has_table_privilege('$s_work', oid, 'SELECT') END`);
     expect(forgotten).toEqual([]);
@@ -122,7 +123,7 @@ describe("a login with the role work", () => {
   });
 });
 
-/** Statements on the audit log and the tokens that only admin may run. */
+/** Statements on the audit log, the tokens and the operations that only admin may run. */
 const notAdministered = [
   "SELECT actor FROM $s.audit",
   "SELECT detail FROM $s.audit",
@@ -132,6 +133,10 @@ const notAdministered = [
   "INSERT INTO $s.tokens (id, name, hash, role, created_at) VALUES ('a', 'a', 'a', 'admin', 0)",
   "UPDATE $s.tokens SET role = 'admin'",
   "DELETE FROM $s.tokens",
+  "SELECT plan FROM $s.operations",
+  "INSERT INTO $s.operations (id, started_at, state, stop, owner, summary, plan) VALUES (gen_random_uuid(), 0, 'done', false, '', '', '')",
+  "UPDATE $s.operations SET stop = true",
+  "DELETE FROM $s.operations",
 ];
 
 describe("the audit log and the tokens", () => {
@@ -151,6 +156,12 @@ describe("the audit log and the tokens", () => {
       await expect(admin.sql(text)).rejects.toMatchObject({ code: "42501" });
     }
     expect(await hf.tokens.revoke(id)).toBe(true);
+    const { store } = engineOf(hf);
+    const operation = newOperation();
+    await store.putOperation(operation, { owner: "a", leaseMs: 0 });
+    expect(await store.claimOperation({ owner: "b", leaseMs: 60_000 })).toMatchObject({ id: operation.id });
+    expect(await store.endOperation({ id: operation.id, owner: "b", state: "done", summary: "{}" })).toBe(true);
+    expect(await store.purgeOperations({ before: 0, keep: 0 })).toBe(1);
     await scene.store.audit([newEntry(over)]);
     await hf.maintain();
   });

@@ -138,4 +138,20 @@ describe("an index serves", () => {
     expect((await store.transitions(cursor, 10))?.transitions).toHaveLength(1);
     expect(await readsOf(/transitions/)).toEqual(["transitions_xid"]);
   });
+
+  it("the following pages of a follower that is far behind", async () => {
+    const cursor = await store.recordTransitions(60_000);
+    await add(store);
+    await add(store);
+    const first = await store.transitions(cursor, 1);
+    ran.length = 0;
+    expect((await store.transitions(first?.cursor ?? "", 1))?.transitions).toHaveLength(1);
+    expect(await readsOf(/transitions/)).toEqual(["transitions_n"]);
+  });
+
+  it("the transitions that are deleted first", async () => {
+    ran.length = 0;
+    expect(await store.purgeTransitions({ before: 0, limit: 10 })).toBe(0);
+    expect(await readsOf(/transitions/)).toContain("transitions_n");
+  });
 });

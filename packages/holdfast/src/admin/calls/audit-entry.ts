@@ -69,11 +69,16 @@ export function shownFilter(filter: JobConditions, redact: Redactor): JobConditi
   return { ...filter, input: { ...(path !== undefined && { path }), equals: shown } };
 }
 
-/** The audit entry for the end of a background operation, when the number of changed jobs is known. */
-export function auditEntryForEnd(result: OperationResult, caller: Caller, target: object): AuditEntryDraft {
+/** The audit entry for the end of a background operation, when the number of changed jobs is known. Stored once, whichever server repeats it. */
+export function auditEntryForEnd(
+  result: OperationResult,
+  { actor, tokenId, auditId }: { actor: string; tokenId: string | null; auditId: string },
+  target: object,
+): AuditEntryDraft {
   const { action, state, changed: count, error } = result;
   const detail = { operation: result.id, state, ...(error !== null && { error }) };
-  return { ...actorOf(caller), action: `operation.${action}`, target, count, detail };
+  const token = tokenId === null ? {} : { token: tokenId };
+  return { id: auditId, actor, ...token, action: `operation.${action}`, target, count, detail };
 }
 
 function actorOf({ identity: { name: actor }, tokenId }: Caller): Pick<AuditEntryDraft, "actor" | "token"> {

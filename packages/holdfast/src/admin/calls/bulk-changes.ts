@@ -1,17 +1,25 @@
-import { Changes, type BulkOptions } from "../../engine/client/changes.js";
-import { readFilter, type Filter } from "../../engine/client/filter.js";
-import { engineOf, type Holdfast } from "../../engine/client/holdfast.js";
+import { countJobs } from "../../engine/client/count-jobs.js";
+import { readFilter } from "../../engine/client/filter.js";
+import { engineOf } from "../../engine/client/holdfast.js";
 import { checkInput, readUpdate } from "../../engine/client/job-updates.js";
 import type { EngineContext } from "../../engine/context.js";
-import { isWaiting, type State } from "../../job/state.js";
-import type { Calls, JobChanges, JobConditions, ManyJobs, OperationResult } from "../contract/api-types.js";
-import { shownFilter } from "./audit-entry.js";
+import { durationMs } from "../../duration.js";
+import { readId } from "../../job/uuid.js";
+import { isFinished, isWaiting, STATE_NAMES, type State } from "../../job/state.js";
+import type {
+  Calls,
+  CountResult,
+  JobChanges,
+  JobConditions,
+  ManyJobs,
+  OperationResult,
+  PreviewInput,
+  PreviewResult,
+} from "../contract/api-types.js";
+import { MAX_COUNT } from "../contract/schemas.js";
 import { filterOf, invalidField, visibleInput, withRestoredInput, type CallContext } from "./call-context.js";
 import type { Lane } from "./lane-limit.js";
-import type { RunOptions } from "./operations.js";
-
-// The signal is checked after each chunk.
-const CHUNK = 100;
+import { actorOf, type OperationPlan } from "./operation-plan.js";
 
 type Target = { ids: readonly string[] } | { filter: JobConditions };
 
@@ -28,95 +36,103 @@ function targetOf({ ids, filter }: ManyJobs): Target {
   return { filter: filter as JobConditions };
 }
 
-/** Both return how many jobs they changed. */
-interface Bulk {
-  byIds: (ids: readonly string[], options: RunOptions) => Promise<number>;
-  byFilter: (filter: Filter, options: RunOptions) => Promise<number>;
-}
-
-const RETRY = (changes: Changes): Bulk => ({
-  byIds: async (ids, options) => counted(ids, await changes.retry(ids, {}), options, "retried"),
-  byFilter: async (filter, options) => Number(await changes.retry(filter, {}, bulkOf(options))),
-});
-const CANCEL = (changes: Changes): Bulk => ({
-  byIds: async (ids, options) =>
-    counted(ids, await changes.cancel(ids, {}, {}, options.onRequested), options, "cancelled", "requested"),
-  byFilter: async (filter, options) => Number(await changes.cancel(filter, {}, bulkOf(options), options.onRequested)),
-});
-const REMOVE = (changes: Changes): Bulk => ({
-  byIds: async (ids, options) => counted(ids, await changes.remove(ids, {}), options, "removed"),
-  byFilter: async (filter, options) => Number(await changes.remove(filter, {}, bulkOf(options))),
-});
-const updateTo =
-  (change: JobChanges) =>
-  (changes: Changes): Bulk => ({
-    byIds: async (ids) => Number(await changes.update({ id: ids }, change, {})),
-    byFilter: async (filter, options) => Number(await changes.update(filter, change, {}, bulkOf(options))),
-  });
-
-function bulkOf({ signal, onProgress }: RunOptions): BulkOptions {
-  return { signal, onProgress };
-}
-
-/** How many of the results are one of these. Reports the ids of the others. */
-function counted(ids: readonly string[], results: unknown, { onUnchanged }: RunOptions, ...statuses: string[]): number {
-  const unchanged = ids.filter((_, at) => !statuses.includes((results as readonly string[])[at] as string));
-  onUnchanged(unchanged);
-  return ids.length - unchanged.length;
-}
-
 /** Starts a change of many jobs in the background. */
 async function start(
   context: CallContext,
-  action: OperationResult["action"],
-  target: Target,
-  bulk: (changes: Changes) => Bulk,
+  action: OperationPlan["action"],
+  many: ManyJobs,
+  changes?: JobChanges,
 ): Promise<OperationResult> {
-  const { hf, identity, operations, redact } = context;
-  const { byIds, byFilter } = bulk(new Changes(() => engineOf(hf), visibleInput(context)));
+  const { hf, operations, caller, startRecorded } = context;
+  const target = targetOf(many);
+  const { rate = null, limit = null } = many;
   // Checked now: the caller would not see why a running operation failed.
   if ("filter" in target) readFilter(filterOf(target.filter), engineOf(hf).clock.now());
+  const ids = "ids" in target ? target.ids.slice(0, limit ?? target.ids.length).map((id) => readId(id)) : null;
   return operations.start({
-    action,
-    actor: identity.name,
-    total: "ids" in target ? target.ids.length : await countOf(hf, target.filter),
-    async run(options) {
-      if ("filter" in target) return byFilter(filterOf(target.filter), options);
-      let changed = 0;
-      for (let from = 0; from < target.ids.length; from += CHUNK) {
-        options.signal.throwIfAborted();
-        const ids = target.ids.slice(from, from + CHUNK);
-        changed += await byIds(ids, options);
-        options.onProgress({ examined: from + ids.length, changed });
-      }
-      return changed;
+    plan: {
+      action,
+      ...(ids === null ? target : { ids }),
+      ...(changes !== undefined && { changes }),
+      rate,
+      limit,
+      ...actorOf(caller),
     },
-    onEnd: (result) =>
-      context.recordEnd(result, "filter" in target ? { filter: shownFilter(target.filter, redact) } : target),
+    total: ids === null ? await countOf(context, (target as { filter: JobConditions }).filter) : ids.length,
+    startRecorded,
   });
 }
 
 type Handler<Input> = (context: CallContext, input: Input) => Promise<OperationResult>;
 
-export const retryMany: Handler<ManyJobs> = (context, many) => start(context, "retry", targetOf(many), RETRY);
-export const cancelMany: Handler<ManyJobs> = (context, many) => start(context, "cancel", targetOf(many), CANCEL);
-export const removeMany: Handler<ManyJobs> = (context, many) => start(context, "delete", targetOf(many), REMOVE);
-export const promoteMany: Handler<ManyJobs> = (context, many) =>
-  start(context, "promote", targetOf(many), updateTo({ delay: 0 }));
+export const retryMany: Handler<ManyJobs> = (context, many) => start(context, "retry", many);
+export const cancelMany: Handler<ManyJobs> = (context, many) => start(context, "cancel", many);
+export const removeMany: Handler<ManyJobs> = (context, many) => start(context, "delete", many);
+export const promoteMany: Handler<ManyJobs> = (context, many) => start(context, "promote", many);
 
-export const updateMany: Handler<Calls["jobs.updateMany"]["input"]> = async (context, { ids, filter, ...given }) => {
-  const target = targetOf({ ...(ids !== undefined && { ids }), ...(filter !== undefined && { filter }) });
-  const change = withRestoredInput(context.restore, given, {});
+export const updateMany: Handler<Calls["jobs.updateMany"]["input"]> = async (context, input) => {
+  const { ids, filter, rate, limit, ...given } = input;
+  const many = withoutUndefined({ ids, filter, rate, limit });
+  const target = targetOf(many);
+  const changes = withRestoredInput(context.restore, given, {});
   const engine = engineOf(context.hf);
-  const update = readUpdate(change, engine.clock.now());
+  const update = readUpdate(changes, engine.clock.now());
   // All ids at once: they are changed in chunks, and a chunk must not fail after others were changed.
   if ("ids" in target)
     await checkInput(engine, update, readFilter({ id: target.ids }, engine.clock.now()), visibleInput(context));
-  const { queue, priority } = change;
+  const { queue, priority } = changes;
   if (queue !== undefined || priority !== undefined)
     await context.lanes.admitAll(await lanesAfter(engine, target, { queue, priority }));
-  return start(context, "update", target, updateTo(change));
+  return start(context, "update", many, changes);
 };
+
+export const purge: Handler<Calls["jobs.purge"]["input"]> = (context, { state, olderThan }) => {
+  const { hf, operations, caller, startRecorded } = context;
+  const before = engineOf(hf).clock.now() - durationMs(olderThan, "olderThan");
+  const plan = { action: "purge", purge: { state, olderThan, before }, rate: null, limit: null } as const;
+  return operations.start({ plan: { ...plan, ...actorOf(caller) }, total: null, startRecorded });
+};
+
+/** Which jobs a change of many would change, by their states. */
+const CHANGEABLE: Readonly<Record<PreviewInput["action"], { changes: (state: State) => boolean; skipped: string }>> = {
+  retry: { changes: (state) => ["failed", "dead", "cancelled"].includes(state), skipped: "not-retryable" },
+  cancel: { changes: (state) => !isFinished(state), skipped: "finished" },
+  delete: { changes: (state) => isWaiting(state) || isFinished(state), skipped: "leased" },
+  update: { changes: isWaiting, skipped: "not-waiting" },
+  promote: { changes: isWaiting, skipped: "not-waiting" },
+};
+
+/** `jobs.preview`. Two counts, each limited as that of `jobs.count`. */
+export async function preview(context: CallContext, { action, ...many }: PreviewInput): Promise<PreviewResult> {
+  const engine = engineOf(context.hf);
+  const target = targetOf(many);
+  const given = readFilter("ids" in target ? { id: target.ids } : filterOf(target.filter), engine.clock.now());
+  const { changes, skipped } = CHANGEABLE[action];
+  const among = given.stored.states ?? STATE_NAMES;
+  const countIn = async (states: readonly State[]): Promise<CountResult> => {
+    if (states.length === 0) return { count: 0, exact: true };
+    const filter = { ...given, stored: { ...given.stored, states } };
+    return countJobs(engine, filter, { atMost: MAX_COUNT.all }, visibleInput(context));
+  };
+  const [changing, others] = await Promise.all([
+    countIn(among.filter((state) => changes(state))),
+    countIn(among.filter((state) => !changes(state))),
+  ]);
+  const exact = changing.exact && others.exact;
+  const missing = "ids" in target && exact ? new Set(target.ids).size - changing.count - others.count : 0;
+  return {
+    changes: changing.count,
+    skipped: {
+      ...(others.count > 0 && { [skipped]: others.count }),
+      ...(missing > 0 && { missing }),
+    },
+    exact,
+  };
+}
+
+function withoutUndefined(many: { [Key in keyof ManyJobs]: ManyJobs[Key] | undefined }): ManyJobs {
+  return Object.fromEntries(Object.entries(many).filter(([, value]) => value !== undefined));
+}
 
 /**
  * The lanes that waiting jobs may be in after an update. For a filter, those of all queues and priorities that the counters of the store
@@ -152,19 +168,12 @@ async function lanesAfter(
   return lanes.flatMap(({ priorities }) => priorities.map((each) => ({ queue: to, priority: each })));
 }
 
-/** How many jobs match, if the stored counts can show it; otherwise null. */
-async function countOf(hf: Holdfast, filter: JobConditions): Promise<number | null> {
-  const isCounted = Object.keys(filter).every((name) => name === "state" || name === "type" || name === "queue");
-  if (!isCounted || (filter.type !== undefined && filter.queue !== undefined)) return null;
-  const stats = await hf.stats();
-  const by =
-    filter.type !== undefined ? stats.types : filter.queue !== undefined ? stats.queues : { all: stats.states };
-  const names = filter.type ?? filter.queue ?? Object.keys(by);
-  const states = filter.state ?? (Object.keys(stats.states) as State[]);
-  let count = 0;
-  for (const name of names) {
-    const counts = Object.hasOwn(by, name) ? by[name] : undefined;
-    for (const state of states) count += counts?.[state] ?? 0;
-  }
-  return count;
+/** How many jobs match, if that can be found quickly; otherwise null. */
+async function countOf(context: CallContext, filter: JobConditions): Promise<number | null> {
+  const engine = engineOf(context.hf);
+  const read = readFilter(filterOf(filter), engine.clock.now());
+  const { count, exact } = await countJobs(engine, read, { atMost: MAX_COUNT.all }, visibleInput(context));
+  // The counters of a store may lag a little. A count that stopped early says nothing.
+  const isCounted = Object.keys(filter).every((name) => ["state", "type", "queue"].includes(name));
+  return exact || isCounted ? count : null;
 }

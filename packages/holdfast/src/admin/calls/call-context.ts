@@ -4,8 +4,9 @@ import type { InputView } from "../../engine/client/list-jobs.js";
 import { withSubject } from "../../errors.js";
 import type { Redactor } from "../../redact.js";
 import type { Restorer } from "../../restore.js";
+import type { Caller } from "../auth/credentials.js";
 import type { Identity } from "../auth/identity.js";
-import type { JobConditions, OperationResult } from "../contract/api-types.js";
+import type { JobConditions } from "../contract/api-types.js";
 import { ApiError } from "../http/api-error.js";
 import type { LaneLimit } from "./lane-limit.js";
 import type { Operations } from "./operations.js";
@@ -19,8 +20,9 @@ export interface CallContext {
   redact: Redactor;
   /** Replaces redaction placeholders in a submitted payload by the stored values. */
   restore: Restorer;
-  /** Records the end of a background operation in the audit log. */
-  recordEnd: (result: OperationResult, target: unknown) => Promise<void>;
+  caller: Caller;
+  /** Resolves when the call is in the audit log. */
+  startRecorded: Promise<void>;
 }
 
 /** The conditions of a call as a filter of the client. */

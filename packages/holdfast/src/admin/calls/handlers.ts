@@ -1,5 +1,9 @@
 import { updateScheduleBy } from "../../engine/scheduler/schedules.js";
 import { engineOf, type Holdfast } from "../../engine/client/holdfast.js";
+import { isShownWhole, readJob } from "../../engine/client/job-view.js";
+import { readId } from "../../job/uuid.js";
+import { losslessText, withRawJson } from "../http/raw-json.js";
+import { typeResult } from "./type-result.js";
 import type {
   NamedScheduleOptions,
   ScheduleSettings,
@@ -13,7 +17,7 @@ import { JobNotFoundError, ScheduleNotFoundError } from "../../errors.js";
 import type { Job } from "../../job/job.js";
 import { isLive } from "../../live-worker.js";
 import { readQueue } from "../../options.js";
-import { cancelMany, promoteMany, removeMany, retryMany, updateMany } from "./bulk-changes.js";
+import { cancelMany, preview, promoteMany, purge, removeMany, retryMany, updateMany } from "./bulk-changes.js";
 import { withRestoredInput, type CallContext } from "./call-context.js";
 import { count, list, withoutWorker } from "./job-lists.js";
 import { errorGroupResult, explanationResult, historyResult, transitionResult } from "./insight-serializers.js";
@@ -44,6 +48,23 @@ function withoutInternals(job: JobDetail): JobDetail {
   return { ...withoutWorker(job), trace: null, attempts };
 }
 
+/** The stored texts of a payload that no redaction changes, if a number in it has more digits than programs read. */
+function losslessTexts(
+  texts: Readonly<Record<"input" | "output", string | null>>,
+  parsed: Readonly<Record<"input" | "output", unknown>>,
+  shown: Readonly<Record<"input" | "output", unknown>>,
+): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const field of ["input", "output"] as const) {
+    const [text, value] = [texts[field], parsed[field]];
+    // A payload that is damaged or nested too deep was replaced.
+    if (text === null || !isShownWhole(text) || value !== shown[field]) continue;
+    const lossless = losslessText(text, value);
+    if (lossless !== null) found[field] = lossless;
+  }
+  return found;
+}
+
 async function getJob(context: CallContext, id: string): Promise<Job> {
   const job = await accessibleJobs(context).get(id);
   if (job === null) throw new JobNotFoundError(id);
@@ -61,9 +82,14 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   "jobs.count": count,
   "jobs.searchCount": count,
   "jobs.stats": async ({ hf }) => statsResult(...(await Promise.all([hf.stats(), hf.isPaused()]))),
-  "jobs.get": async (context, { id }) => {
-    const job = jobDetail(await getJob(context, id), context.redact);
-    return context.identity.role === "user" ? withoutInternals(job) : job;
+  "jobs.get": async ({ hf, redact, identity }, { id }) => {
+    const stored = await engineOf(hf).store.get(readId(id), identity.user === null ? {} : { user: identity.user });
+    if (stored === null) throw new JobNotFoundError(id);
+    const job = readJob(stored, { hasHistory: true });
+    const detail = jobDetail(job, redact);
+    const shown = identity.role === "user" ? withoutInternals(detail) : detail;
+    const texts = { input: stored.input, output: stored.output };
+    return withRawJson(shown, losslessTexts(texts, { input: job.input, output: job.output }, detail));
   },
   "jobs.explain": async (context, { id }) => explanationResult(await accessibleJobs(context).explain(id)),
   "jobs.enqueue": async (context, { type, input, ...options }) => {
@@ -118,16 +144,8 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   "jobs.retryMany": retryMany,
   "jobs.cancelMany": cancelMany,
   "jobs.removeMany": removeMany,
-  "jobs.purge": async (context, { state, olderThan }) => {
-    const { hf, identity, operations } = context;
-    return operations.start({
-      action: "purge",
-      actor: identity.name,
-      total: null,
-      run: (options) => hf.purge({ state, olderThan }, options),
-      onEnd: (result) => context.recordEnd(result, { state, olderThan }),
-    });
-  },
+  "jobs.purge": purge,
+  "jobs.preview": preview,
 
   "errors.list": async ({ hf }, options) => ({ groups: (await hf.errorGroups(options)).map(errorGroupResult) }),
   "history.get": async ({ hf }, options) => historyResult(await hf.history(options)),
@@ -140,8 +158,8 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     return transitionResult(await readTransitions(engineOf(hf), { ...page, ...conditions }));
   },
 
-  "operations.list": async ({ operations }) => ({ operations: operations.list() }),
-  "operations.get": async ({ operations }, { id }) => operations.get(id),
+  "operations.list": async ({ operations }) => ({ operations: await operations.list() }),
+  "operations.get": ({ operations }, { id }) => operations.get(id),
   "operations.stop": ({ operations }, { id }) => operations.stop(id),
 
   "schedules.list": async ({ hf }, query) => {
@@ -207,12 +225,16 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   },
   "keys.free": async ({ hf }, target) => ({ status: await hf.freeKey(target) }),
   "workers.list": async ({ hf }) => ({ workers: (await hf.workers()).map(workerResult) }),
+  "workers.drain": (context, { id }) => drainWorker(context, id, true),
+  "workers.resume": (context, { id }) => drainWorker(context, id, false),
   "types.list": async ({ hf }) => {
     const { clock, types } = engineOf(hf);
     const live = (await hf.workers()).filter((worker) => isLive(worker, clock.now()));
     const names = new Set([...types.keys(), ...live.flatMap(({ types }) => types)]);
     return { types: [...names].toSorted() };
   },
+
+  "types.get": async ({ hf }, { type }) => typeResult(engineOf(hf), type),
 
   "audit.list": async ({ hf }, query) => {
     const { entries, cursor } = await hf.audit.list(query);
@@ -230,6 +252,19 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     return { status: "revoked" };
   },
 };
+
+async function drainWorker(
+  { hf }: CallContext,
+  id: string,
+  draining: boolean,
+): Promise<Calls["workers.drain"]["result"]> {
+  if (await engineOf(hf).store.drainWorker(id, draining)) return { id, draining };
+  throw new ApiError(
+    404,
+    "WORKER_NOT_FOUND",
+    `worker ${id} not found, or it has stopped; workers.list lists all workers`,
+  );
+}
 
 /** Checks a queue or priority that the caller chose. The defaults of a job type come from code and are not limited. */
 async function admitLane(

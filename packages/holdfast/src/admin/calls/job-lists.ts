@@ -1,5 +1,6 @@
 import { countJobs } from "../../engine/client/count-jobs.js";
 import { readListFilter, readListOptions } from "../../engine/client/filter.js";
+import { isSearch } from "../../engine/client/search-condition.js";
 import { engineOf } from "../../engine/client/holdfast.js";
 import type { Identity } from "../auth/identity.js";
 import type { Calls, CountResult, JobConditions, JobListResult, JobQuery } from "../contract/api-types.js";
@@ -20,7 +21,7 @@ export async function list(context: CallContext, query: JobQuery): Promise<JobLi
   );
   if (offset > 0) {
     if (page.cursor !== null) throw invalidField("offset", "cannot be combined with cursor");
-    if (filter.input !== null) throw invalidField("offset", "cannot be combined with input; use cursor pagination");
+    if (isSearch(filter)) throw invalidField("offset", "cannot be combined with input or error; use cursor pagination");
     page.cursor = await skip(engine, filter, page, offset);
     if (page.cursor === null) return { jobs: [], cursor: null, examined: 0 };
   }

@@ -115,8 +115,14 @@ export function queueResult(queue: QueueStatus): QueueResult {
   return { ...queue, pausedAt: isoOrNull(queue.pausedAt) };
 }
 
-export function workerResult({ schedules: _schedules, ...worker }: WorkerStatus): WorkerResult {
-  return { ...worker, startedAt: iso(worker.startedAt), seenAt: iso(worker.seenAt) };
+export function workerResult({ schedules: _schedules, version, jobs, ...worker }: WorkerStatus): WorkerResult {
+  return {
+    ...worker,
+    version: version ?? null,
+    jobs: jobs ?? [],
+    startedAt: iso(worker.startedAt),
+    seenAt: iso(worker.seenAt),
+  };
 }
 
 export function tokenResult(token: ApiToken): TokenResult {

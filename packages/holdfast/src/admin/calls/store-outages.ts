@@ -5,7 +5,7 @@ import { isAudited } from "./audit-entry.js";
 import type { RouteName } from "../contract/routes.js";
 
 /** Calls that may succeed without the store, so their success does not end an outage. */
-const WITHOUT_STORE = /^(?:session|operations)\.|^schedules\.preview$/;
+const WITHOUT_STORE = /^session\.|^schedules\.preview$/;
 
 export type StoreAccess = "read" | "write";
 

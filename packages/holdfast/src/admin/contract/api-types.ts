@@ -91,6 +91,8 @@ export interface JobConditions {
    * call examines a limited number of jobs, and `cursor` continues.
    */
   input?: InputCondition;
+  /** Jobs whose current error has this text in its message or code. Case is ignored. Limited like `input`. */
+  error?: string;
   createdAfter?: Time;
   createdBefore?: Time;
 }
@@ -100,7 +102,7 @@ export interface JobQuery extends JobConditions {
   limit?: number;
   /** From the previous page. Cannot be combined with `offset`. */
   cursor?: string;
-  /** Jobs to skip, 0 to 10000. Use cursors to go further. Cannot be combined with `input`. */
+  /** Jobs to skip, 0 to 10000. Use cursors to go further. Cannot be combined with `input` or `error`. */
   offset?: number;
   /** By time of enqueue. Default `newest` (first). A cursor belongs to one order. */
   order?: "newest" | "oldest";
@@ -126,6 +128,25 @@ export interface JobListResult {
 export interface ManyJobs {
   ids?: readonly string[];
   filter?: JobConditions;
+  /** Jobs per second, 0.1 to 10000. Default: as fast as possible. */
+  rate?: number;
+  /** Only the first jobs that match: the newest, or the first ids. */
+  limit?: number;
+}
+
+/** A change of many jobs, not yet made. */
+export interface PreviewInput extends Pick<ManyJobs, "ids" | "filter"> {
+  action: "retry" | "cancel" | "delete" | "update" | "promote";
+}
+
+/** What a change of many jobs would do, by the states of the jobs. */
+export interface PreviewResult {
+  /** How many jobs would change. */
+  changes: number;
+  /** How many would not, by reason, such as `not-retryable`. */
+  skipped: Readonly<Record<string, number>>;
+  /** False: at least as many. */
+  exact: boolean;
 }
 
 /** Changes to a waiting job. Absent fields stay as they are. */
@@ -192,21 +213,43 @@ export interface StatsResult {
   paused: boolean;
 }
 
+/** The jobs of an operation: of its ids, or of its filter's ids, the first 20, and their `count`. */
+export interface OperationTarget {
+  ids?: readonly string[];
+  count?: number;
+  /** Null: too long to be shown. */
+  filter?: JobConditions | null;
+  purge?: { state: FinishedState; olderThan: string | number };
+}
+
 export interface OperationResult {
   id: string;
   action: "retry" | "cancel" | "delete" | "update" | "promote" | "purge";
   state: "running" | "done" | "stopped" | "failed";
-  /** Jobs processed so far. */
+  target: OperationTarget;
+  /** Of an update: the changes, redacted. */
+  changes: JobChanges | null;
+  /** Jobs per second; null: as fast as possible. */
+  rate: number | null;
+  /** Only this many jobs; null: all that match. */
+  limit: number | null;
+  /** Jobs processed so far. After a crash of its server, jobs of its last second may be counted twice or not at all. */
   examined: number;
   /** How many of those were changed. */
   changed: number;
   /** How many of the changed jobs are running and were asked to stop. */
   requested: number;
-  /** Of a change by ids: up to 5 ids that were not changed. Empty for updates, promotions and filters. */
+  /** How many jobs were found and not changed, by reason, such as `key-held` or `not-waiting`. */
+  skipped: Readonly<Record<string, number>>;
+  /** Of a change by ids: up to 20 ids that were not changed. Empty for filters. */
   unchanged: readonly string[];
+  /** Of an update or promotion by ids: why these were not changed, by id, such as `is running`. */
+  reasons: Readonly<Record<string, string>>;
   /** How many jobs there are to process; null: unknown. */
   total: number | null;
   actor: string;
+  /** The server that runs it, or ran it last: its host and process id. */
+  process: string;
   startedAt: Time;
   endedAt: Time | null;
   error: string | null;
@@ -294,6 +337,33 @@ export interface WorkerResult {
   startedAt: Time;
   seenAt: Time;
   left: boolean;
+  /** It claims no more jobs, and its running jobs finish. */
+  draining: boolean;
+  /** The version of Holdfast; null for earlier versions. */
+  version: string | null;
+  /** Up to 20 jobs that it ran at its last heartbeat. */
+  jobs: readonly { id: string; type: string }[];
+}
+
+/** What the server knows of a job type. */
+export interface TypeResult {
+  type: string;
+  /** False: only other processes have its code, and all that follows is null. */
+  known: boolean;
+  defaults: {
+    queue: string;
+    priority: number;
+    maxAttempts: number;
+    /** Null: no timeout. */
+    timeoutMs: number | null;
+    tags: readonly string[];
+  } | null;
+  /** That of the input's schema. */
+  description: string | null;
+  /** Whether the type takes an input. */
+  takesInput: boolean | null;
+  /** The JSON Schema of the input (draft 2020-12), without values that the redaction hides; null if its schema offers none. */
+  input: Readonly<Record<string, unknown>> | null;
 }
 
 export interface AuditResult {
@@ -407,6 +477,7 @@ export interface Calls {
   "jobs.cancelMany": { input: ManyJobs; result: OperationResult };
   "jobs.removeMany": { input: ManyJobs; result: OperationResult };
   "jobs.purge": { input: { state: FinishedState; olderThan: string | number }; result: OperationResult };
+  "jobs.preview": { input: PreviewInput; result: PreviewResult };
   "errors.list": { input: { type?: string; limit?: number }; result: { groups: ErrorGroupResult[] } };
   "history.get": { input: HistoryQuery; result: HistoryResult };
   "transitions.list": { input: TransitionQuery; result: TransitionResult };
@@ -443,7 +514,10 @@ export interface Calls {
   /** `held`: the job that has the key still exists. `missing`: the key is free already. */
   "keys.free": { input: { key: string; user?: string }; result: { status: FreeKeyResult } };
   "workers.list": { input: None; result: { workers: WorkerResult[] } };
+  "workers.drain": { input: ById; result: { id: string; draining: boolean } };
+  "workers.resume": { input: ById; result: { id: string; draining: boolean } };
   "types.list": { input: None; result: { types: string[] } };
+  "types.get": { input: { type: string }; result: TypeResult };
   "audit.list": {
     input: { actor?: string; action?: string; after?: Time; before?: Time; limit?: number; cursor?: string };
     result: { entries: AuditResult[]; cursor: string | null };

@@ -86,7 +86,8 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
     path: "/jobs/:id",
     role: "viewer",
     ofUser: true,
-    about: "Get a job with its payload, attempts and log.",
+    about:
+      "Get a job with its payload, attempts and log. Numbers of the payload have all digits that are stored, unless a part of it is redacted.",
   },
   "jobs.explain": {
     method: "GET",
@@ -175,6 +176,14 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
     role: "admin",
     about: "Delete finished jobs older than a given age, in the background.",
   },
+  "jobs.preview": {
+    method: "POST",
+    path: "/jobs/preview",
+    role: "viewer",
+    readOnly: true,
+    about:
+      "Count the jobs that a change of many jobs would change, and those that it would skip, by state. Stops after a limited time.",
+  },
   "errors.list": {
     method: "GET",
     path: "/errors",
@@ -198,7 +207,7 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
     method: "GET",
     path: "/operations",
     role: "viewer",
-    about: "List background operations of this server, newest first.",
+    about: "List background operations of all servers, newest first. Ended ones are kept for 7 days, at most 200.",
   },
   "operations.get": {
     method: "GET",
@@ -210,7 +219,7 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
     method: "POST",
     path: "/operations/:id/stop",
     role: "operator",
-    about: "Stop a background operation. Changes made so far remain.",
+    about: "Stop a background operation, whichever server runs it. Changes made so far remain.",
   },
   "schedules.list": { method: "GET", path: "/schedules", role: "viewer", about: "List schedules by name." },
   "schedules.preview": {
@@ -311,11 +320,30 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
     role: "viewer",
     about: "List workers with a heartbeat in the last hour.",
   },
+  "workers.drain": {
+    method: "POST",
+    path: "/workers/:id/drain",
+    role: "operator",
+    about:
+      "Drain a worker: it claims no more jobs, and its running jobs finish. It learns of it with its next heartbeat.",
+  },
+  "workers.resume": {
+    method: "POST",
+    path: "/workers/:id/resume",
+    role: "operator",
+    about: "Let a draining worker claim jobs again.",
+  },
   "types.list": {
     method: "GET",
     path: "/types",
     role: "viewer",
     about: "List job types that this server or a live worker knows.",
+  },
+  "types.get": {
+    method: "GET",
+    path: "/types/:type",
+    role: "viewer",
+    about: "Get what this server knows of a job type: its defaults, and the JSON Schema of its input.",
   },
   "audit.list": { method: "GET", path: "/audit", role: "admin", about: "List audit entries, newest first." },
   "tokens.list": { method: "GET", path: "/tokens", role: "admin", about: "List API tokens, without their secrets." },

@@ -1,13 +1,14 @@
 import { z } from "zod";
 import { LIMITS } from "../../defaults.js";
 import type { AttemptError } from "../../job/job.js";
-import type { InputCondition } from "../../engine/client/filter.js";
-import { notUuid } from "../../job/uuid.js";
 import { TOKEN_ROLES } from "../../access/roles.js";
 import { CALENDAR_UNITS } from "../../schedule/calendar.js";
 import { FINGERPRINT_PATTERN } from "../../job/fingerprint.js";
+import { notUuid } from "../../job/uuid.js";
 import { STATE_NAMES, type FinishedState } from "../../job/state.js";
 import type { Calls, ErrorResult, SummaryResult } from "./api-types.js";
+import { inputCondition } from "./input-schema.js";
+import { operation } from "./operation-schema.js";
 import type { RouteName } from "./routes.js";
 
 /** To a schema, absent and undefined are the same. */
@@ -45,38 +46,11 @@ const catchUp = z.union([z.enum(["skip", "latest"]), z.strictObject({ all: count
 // All ids are validated before anything is changed. Otherwise an invalid one would fail the call halfway.
 const jobId = z.guid({ error: ({ input }) => (input === undefined ? "is required" : notUuid(input)) });
 
-const inputCondition = z
-  .strictObject({
-    path: z
-      .union([
-        string(500),
-        z
-          .array(z.union([string(500), z.int().min(0)]))
-          .min(1)
-          .max(100),
-      ])
-      .optional()
-      .describe(
-        "Names and positions joined by dots, such as `items.0.sku`, or an array of them. Default: the whole input.",
-      ),
-    equals: z.unknown().optional().describe("The value there, compared as JSON."),
-    text: string(1_000)
-      .optional()
-      .describe("A part of the value there, or of a key or value below it. Case is ignored."),
-  })
-  .refine(({ equals, text }) => (equals === undefined) !== (text === undefined), {
-    error: "must have exactly one of equals and text",
-  })
-  .meta({
-    description:
-      "Jobs whose input matches. Exactly one of `equals` and `text`. Each call examines a limited number of jobs, and `cursor` continues.",
-    oneOf: [{ required: ["equals"] }, { required: ["text"] }],
-  }) as unknown as z.ZodType<InputCondition>;
-
 const calendarScope = z.strictObject({ calendar: z.enum(CALENDAR_UNITS), zone: string(100).optional() });
 
 const none = z.strictObject({});
 const byId = { id: string(100).describe("The id.") };
+const byWorker = { id: string(500).describe("The id of the worker.") };
 const byJob = { id: jobId.describe("The id of the job.") };
 const byName = { name: string(LIMITS.scheduleLength).describe("The name of the schedule.") };
 const byQueue = { queue: string(LIMITS.queueLength).describe("The name of the queue.") };
@@ -93,7 +67,7 @@ const conditions = {
   priority: priority.optional().describe("Jobs with this priority."),
   fingerprint: z
     .string()
-    .regex(FINGERPRINT_PATTERN)
+    .regex(FINGERPRINT_PATTERN, "must be a fingerprint of errors.list: 16 hexadecimal digits")
     .optional()
     .describe("Jobs whose current error is in this group of `errors.list`."),
   key: string(LIMITS.keyLength)
@@ -101,6 +75,11 @@ const conditions = {
     .describe("The job that holds this unique key now. With `user`, the key is that user's."),
   keyScope: calendarScope.optional().describe("The calendar scope of `key`: looks for the current one."),
   input: inputCondition.optional(),
+  error: string(1_000)
+    .optional()
+    .describe(
+      "Jobs whose current error has this text in its message or code. Case is ignored. Each call examines a limited number of jobs, and `cursor` continues.",
+    ),
   createdAfter: instant.optional().describe("Jobs created after this time."),
   createdBefore: instant.optional().describe("Jobs created before this time."),
 };
@@ -108,7 +87,13 @@ const target = {
   ids: z.array(jobId).min(1).max(MAX_IDS).optional().describe("These jobs. Exactly one of `ids` and `filter`."),
   filter: z.strictObject(conditions).optional().describe("All jobs that match. At least one condition."),
 };
-const many = z.strictObject(target);
+const pace = {
+  rate: z.number().min(0.1).max(10_000).optional().describe("Jobs per second. Default: as fast as possible."),
+  limit: count(1, 1_000_000_000)
+    .optional()
+    .describe("Only the first jobs that match: the newest, or the first of `ids`. Default: all."),
+};
+const many = z.strictObject({ ...target, ...pace });
 const changes = {
   delay: duration.optional().describe("Due after this duration, or these milliseconds. Not with `runAt`."),
   runAt: instant.optional().describe("Due at this time."),
@@ -226,22 +211,6 @@ const stats = z
     paused: z.boolean(),
   })
   .meta({ id: "Stats" });
-const operation = z
-  .object({
-    id: z.string(),
-    action: z.enum(["retry", "cancel", "delete", "update", "promote", "purge"]),
-    state: z.enum(["running", "done", "stopped", "failed"]),
-    examined: z.int(),
-    changed: z.int(),
-    requested: z.int(),
-    unchanged: z.array(z.string()),
-    total: z.int().nullable(),
-    actor: z.string(),
-    startedAt: time,
-    endedAt: time.nullable(),
-    error: z.string().nullable(),
-  })
-  .meta({ id: "Operation" });
 const scheduled = z
   .object({
     name: z.string(),
@@ -348,8 +317,12 @@ const worker = z
     startedAt: time,
     seenAt: time,
     left: z.boolean(),
+    draining: z.boolean(),
+    version: z.string().nullable(),
+    jobs: z.array(z.object({ id: z.string(), type: z.string() })),
   })
   .meta({ id: "Worker" });
+const drained = z.object({ id: z.string(), draining: z.boolean() });
 const entry = z
   .object({
     id: z.string(),
@@ -382,7 +355,7 @@ const jobList = {
     cursor,
     offset: count(0, MAX_OFFSET)
       .optional()
-      .meta({ description: "Jobs to skip. Not with `cursor` or `input`.", default: 0 }),
+      .meta({ description: "Jobs to skip. Not with `cursor`, `input` or `error`.", default: 0 }),
     order: z
       .enum(["newest", "oldest"])
       .optional()
@@ -443,12 +416,19 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
   },
   "jobs.rerun": { input: z.strictObject({ ...byJob, input: z.unknown().optional() }), result: enqueued },
   "jobs.remove": { input: z.strictObject(byJob), result: z.object({ status: z.literal("removed") }) },
-  "jobs.updateMany": { input: z.strictObject({ ...target, ...changes }), result: operation },
+  "jobs.updateMany": { input: z.strictObject({ ...target, ...pace, ...changes }), result: operation },
   "jobs.promoteMany": { input: many, result: operation },
   "jobs.retryMany": { input: many, result: operation },
   "jobs.cancelMany": { input: many, result: operation },
   "jobs.removeMany": { input: many, result: operation },
   "jobs.purge": { input: z.strictObject({ state: finished, olderThan: duration }), result: operation },
+  "jobs.preview": {
+    input: z.strictObject({
+      action: z.enum(["retry", "cancel", "delete", "update", "promote"]).describe("The change."),
+      ...target,
+    }),
+    result: z.object({ changes: z.int(), skipped: z.record(z.string(), z.int()), exact: z.boolean() }),
+  },
   "errors.list": {
     input: z.strictObject({
       type: string(LIMITS.typeLength).optional().describe("Only groups of this job type."),
@@ -539,7 +519,28 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
     result: z.object({ status: z.enum(["freed", "held", "missing"]) }),
   },
   "workers.list": { input: none, result: z.object({ workers: z.array(worker) }) },
+  "workers.drain": { input: z.strictObject(byWorker), result: drained },
+  "workers.resume": { input: z.strictObject(byWorker), result: drained },
   "types.list": { input: none, result: z.object({ types: z.array(z.string()) }) },
+  "types.get": {
+    input: z.strictObject({ type: string(LIMITS.typeLength).describe("The name of the type.") }),
+    result: z.object({
+      type: z.string(),
+      known: z.boolean(),
+      defaults: z
+        .object({
+          queue: z.string(),
+          priority: z.int(),
+          maxAttempts: z.int(),
+          timeoutMs: z.number().nullable(),
+          tags: z.array(z.string()),
+        })
+        .nullable(),
+      description: z.string().nullable(),
+      takesInput: z.boolean().nullable(),
+      input: z.record(z.string(), z.unknown()).nullable(),
+    }),
+  },
   "audit.list": {
     input: z.strictObject({
       actor: string(300).optional().describe("Entries of this actor, such as `token:ci`."),

@@ -15,7 +15,7 @@ import { ApiError, invalidUrl } from "./api-error.js";
 import { jobSummary } from "../calls/serializers.js";
 import { LoginThrottle } from "../auth/login-throttle.js";
 import type { Calls, SessionResult, SummaryResult } from "../contract/api-types.js";
-import { auditEntryFor, auditEntryForEnd, isAudited } from "../calls/audit-entry.js";
+import { auditEntryFor, isAudited } from "../calls/audit-entry.js";
 import {
   Authenticator,
   socketAddress,
@@ -30,7 +30,7 @@ import { HANDLERS } from "../calls/handlers.js";
 import { LaneLimit } from "../calls/lane-limit.js";
 import { readInput } from "./input.js";
 import { openApi, statusOf } from "../contract/openapi.js";
-import { Operations } from "../calls/operations.js";
+import { OPERATION_LEASE_MS, Operations, type OperationsOptions } from "../calls/operations.js";
 import { StoreOutages } from "../calls/store-outages.js";
 import { cached } from "../calls/cached.js";
 import { errorResponse, HEADERS, jsonResponse } from "./responses.js";
@@ -88,8 +88,8 @@ export interface Admin {
   /** The OpenAPI document. */
   openApi(): Record<string, unknown>;
   /**
-   * Ends event streams and operations, and rejects further changes with 503. Resolves when all changes are in the audit log. Does
-   * not close the client: do that afterwards.
+   * Ends event streams, rejects further changes with 503, and releases operations, which other servers on the store continue.
+   * Resolves when all changes are in the audit log. Does not close the client: do that afterwards.
    */
   close(): Promise<void>;
 }
@@ -120,17 +120,21 @@ const RECENT_FAILURES = 20;
  * ```
  */
 export function admin(hf: Holdfast, options: AdminOptions = {}): Admin {
-  return adminOf(hf, options, { emitOutages: true });
+  return adminOf(hf, options);
 }
 
-/** `emitOutages: false`: for the CLI, which prints the errors of its own calls. */
-export function adminOf(hf: Holdfast, options: AdminOptions, { emitOutages }: { emitOutages: boolean }): Admin {
+/** What the CLI and tests change. */
+interface OwnOptions extends Partial<OperationsOptions> {
+  /** False: for the CLI, which prints the errors of its own calls. */
+  emitOutages?: boolean;
+}
+
+export function adminOf(hf: Holdfast, options: AdminOptions, { emitOutages = true, ...own }: OwnOptions = {}): Admin {
   refuseUnknown(options, FIELDS, "admin");
-  const { logger, clock, redact, restore, events } = engineOf(hf);
+  const { logger, redact, restore, events } = engineOf(hf);
   const outages = emitOutages ? new StoreOutages(events) : null;
   const basePath = readBasePath(options.basePath ?? "");
   const authenticator = new Authenticator(hf, readAuthOptions(options, basePath));
-  const operations = new Operations(() => clock.now());
   const inFlight = new InFlightChanges();
   const lanes = new LaneLimit(hf, readCount(options.maxLanes ?? 10_000, "maxLanes", 1, 1_000_000_000));
   const feed = new Feed(hf, {
@@ -147,6 +151,7 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { emitOutages }: { 
       () => report(error),
       (thrown) => [error, thrown].forEach(log),
     );
+  const operations = new Operations(hf, { leaseMs: OPERATION_LEASE_MS, isServer: true, ...own }, onError);
   let document: Record<string, unknown> | null = null;
   const openApiDocument = (): Record<string, unknown> => (document ??= openApi(VERSION, basePath));
   const app = new Hono({ getPath: (request) => pathBelow(basePath, getPath(request)) });
@@ -154,15 +159,13 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { emitOutages }: { 
   /** `startRecorded`: an operation may end before its start is in the audit log; its end is recorded after that. */
   const contextOf = (caller: Caller, startRecorded: Promise<void>): CallContext => ({
     hf,
+    caller,
+    startRecorded,
     identity: caller.identity,
     operations,
     lanes,
     redact,
     restore,
-    recordEnd: (result, target) =>
-      startRecorded
-        .then(() => recordAudit(engineOf(hf), auditEntryForEnd(result, caller, target as object)))
-        .catch(onError),
   });
 
   const watchOutages = (name: RouteName | "summary", work: () => Promise<Response>): Promise<Response> =>

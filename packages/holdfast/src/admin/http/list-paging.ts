@@ -2,6 +2,7 @@ import type { EngineContext } from "../../engine/context.js";
 import { readListFilter, type ReadFilter } from "../../engine/client/filter.js";
 import { readJob } from "../../engine/client/job-view.js";
 import { cursorAt, listJobs, withHolder, type InputView, type ListedJobs } from "../../engine/client/list-jobs.js";
+import { isSearch } from "../../engine/client/search-condition.js";
 import type { Job } from "../../job/job.js";
 import type { State } from "../../job/state.js";
 import type { JobFilter, PageRequest, Skipped, Store } from "../../store.js";
@@ -40,7 +41,7 @@ export async function filledPage(
     filled.jobs.push(...jobs.map((job) => readJob(job, { hasHistory: false })));
     filled.cursor = cursor;
     filled.examined += examined;
-  } while (filled.cursor !== null && filled.jobs.length < limit && filter.input === null && performance.now() < until);
+  } while (filled.cursor !== null && filled.jobs.length < limit && !isSearch(filter) && performance.now() < until);
   return filled;
 }
 

@@ -1,4 +1,5 @@
 import { errorResultOf } from "./api-error.js";
+import { stringify } from "./raw-json.js";
 import { HOLDFAST_HEADER } from "../contract/routes.js";
 
 /** If a browser renders a response as a page, that page cannot load or run anything, and cannot be framed. */
@@ -19,7 +20,7 @@ export function jsonResponse(
   const all = new Headers({ ...HEADERS, "content-type": "application/json" });
   // Append, because there may be several set-cookie headers.
   for (const [name, value] of headers instanceof Headers ? headers : Object.entries(headers)) all.append(name, value);
-  return new Response(JSON.stringify(body), { status, headers: all });
+  return new Response(stringify(body), { status, headers: all });
 }
 
 /** Null: an internal error. */

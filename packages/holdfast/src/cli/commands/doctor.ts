@@ -3,9 +3,11 @@ import type { AdminClient } from "../../admin/contract/client.js";
 import { didYouMean, hideSecret } from "../../config/index.js";
 import { isLive } from "../../live-worker.js";
 import { isCut, OTHER } from "../../observe/names.js";
+import type { PendingMigration, Store } from "../../store.js";
 import type { Finding as StoreFinding, PostgresStore } from "../../stores/postgres/index.js";
 import { connectionFlags, describeStoreSource, warnIfUrlIgnored, withConfiguredStore } from "../store/open.js";
 import { pendingMigrationsOf, schemaProblemOf, type SchemaProblem } from "../store/schema-check.js";
+import { streamText } from "../store/stream-state.js";
 import { command, STORE_FLAG, type Command } from "../parse/command.js";
 import { changeOf } from "./jobs/explain.js";
 import { knownTypes } from "../module/known-types.js";
@@ -34,7 +36,7 @@ export const doctorCommand: Command = command({
       const findings: Finding[] =
         "doctor" in opened
           ? await (opened as PostgresStore).doctor()
-          : [checkSchema(schemaProblemOf(context.config, pending))];
+          : [checkSchema(schemaProblemOf(context.config, pending)), ...(await checkStream(opened, pending))];
       return { own: findings, isCurrent: pending.length === 0 };
     });
     const general = !isCurrent
@@ -93,6 +95,12 @@ function checkSchema(problem: SchemaProblem | null): Finding {
     (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`,
   );
   return { check: "schema", level: "problem", found: found ?? "", advice: advice ?? null };
+}
+
+/** `hf.follow` works with and without a stream. */
+async function checkStream(store: Store, pending: readonly PendingMigration[]): Promise<Finding[]> {
+  const found = pending.length > 0 ? null : await streamText(store);
+  return found === null ? [] : [{ check: "stream", level: "ok", found, advice: null }];
 }
 
 function checkWorkers(live: number, waiting: number, on: string): Finding {

@@ -4,6 +4,7 @@ import type { PostgresStore } from "../../stores/postgres/index.js";
 import { openMigrated } from "../store/migrate.js";
 import { warnIfUrlIgnored, withConfiguredStore } from "../store/open.js";
 import { pendingMigrationsOf } from "../store/schema-check.js";
+import { streamText } from "../store/stream-state.js";
 import { command, STORE_FLAG, type Command } from "../parse/command.js";
 import { UsageError, CommandError } from "../errors.js";
 
@@ -45,10 +46,11 @@ export const migrateCommand: Command = command({
         return pending.length === 0 ? 0 : 1;
       }
       const { applied } = await openMigrated(context, store);
+      const stream = await streamText(store);
       output.result({ migrated: applied.length > 0, applied }, (writer) => {
-        if (applied.length === 0) return writer.line("Schema is up to date.");
-        writer.line("Applied:");
+        writer.line(applied.length === 0 ? "Schema is up to date." : "Applied:");
         for (const each of applied) writer.line(`  ${each}`);
+        if (stream !== null) writer.line(stream);
       });
       return 0;
     });

@@ -1,3 +1,4 @@
+import type { WorkerResult } from "../../admin/contract/api-types.js";
 import { isLive } from "../../live-worker.js";
 import { command, type Command } from "../parse/command.js";
 import { CONNECTION_FLAGS, withAdmin } from "../store/admin-connection.js";
@@ -31,9 +32,15 @@ export const workersCommand: Command = command({
             isLive(worker, now) ? `${worker.running} of ${worker.concurrency}` : "–",
             agoOf(worker.startedAt, now),
             agoOf(worker.seenAt, now),
-            worker.left ? paint("stopped", "gray") : isLive(worker, now) ? "live" : paint("lost", "yellow"),
+            stateOf(worker, now),
           ]),
         );
       });
     }),
 });
+
+function stateOf(worker: WorkerResult, now: number): Part {
+  if (worker.left) return paint("stopped", "gray");
+  if (!isLive(worker, now)) return paint("lost", "yellow");
+  return worker.draining ? paint("draining", "yellow") : "live";
+}

@@ -77,7 +77,7 @@ export async function withAdmin<Result>(
         maxLanes: 1_000_000_000,
         onError: (error) => void errors.push(error),
       };
-      const api = adminOf(hf, options, { emitOutages: false });
+      const api = adminOf(hf, options, { emitOutages: false, isServer: false });
       let failure: Error | null = null;
       try {
         return await use(adminClient({ fetch: (request) => api.fetch(request) }));

@@ -1,13 +1,12 @@
 import { hideSecret } from "../../config/index.js";
 import type { Holdfast } from "../../engine/client/holdfast.js";
-import type { Store } from "../../store.js";
+import type { PendingMigration, Store } from "../../store.js";
 import { recordAuditEntry } from "../record-audit.js";
 import type { Context } from "../parse/command.js";
 import { openSilentClient } from "./open.js";
-import { pendingMigrationsOf } from "./schema-check.js";
 
 /**
- * Opens a client, which migrates the store. Returns the titles of the migrations that were pending, and records them in
+ * Opens a client, which migrates the store. Returns the titles of the migrations that were applied, and records them in
  * the audit log. `open` creates the client; by default it has no jobs and no log.
  */
 export async function openMigrated(
@@ -15,8 +14,9 @@ export async function openMigrated(
   store: Store,
   open: (store: Store) => Promise<Holdfast> = (given) => openSilentClient(context, given),
 ): Promise<{ hf: Holdfast; applied: string[] }> {
-  const applied = (await pendingMigrationsOf(store)).map(({ title }) => title);
+  const pending = (await store.pendingMigrations?.()) ?? [];
   const hf = await open(store);
+  const applied = await appliedOf(store, pending);
   if (applied.length > 0) {
     await recordAuditEntry(hf, {
       action: "store.migrate",
@@ -26,4 +26,11 @@ export async function openMigrated(
     });
   }
   return { hf, applied };
+}
+
+/** An optional migration may not be possible, and is tried again at the next start. */
+async function appliedOf(store: Store, pending: readonly PendingMigration[]): Promise<string[]> {
+  const hasOptional = pending.some(({ optional }) => optional === true);
+  const left = new Set(hasOptional ? (await store.pendingMigrations?.())?.map(({ title }) => title) : []);
+  return pending.filter(({ title, optional }) => optional !== true || !left.has(title)).map(({ title }) => title);
 }

@@ -3,25 +3,20 @@ import { encodeInput, type JobType } from "../../job/job.js";
 import { readId } from "../../job/uuid.js";
 import { optionKeys, refuseUnknown } from "../../options.js";
 import type { State } from "../../job/state.js";
-import type {
-  CancelResult,
-  ChangeScope,
-  RemoveResult,
-  RetryResult,
-  Scope,
-  StoredJob,
-  UpdateResult,
-} from "../../store.js";
+import type { CancelResult, ChangeScope, RemoveResult, RetryResult, Scope, StoredJob } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import type { JobEvent } from "../events/events.js";
 import { readFilter, type Filter, type ReadFilter } from "./filter.js";
 import {
   checkInput,
+  NOT_FOUND,
   PROMOTION,
   readUpdate,
   updateJob,
   updateJobs,
+  type JobUpdateStatus,
   type ReadUpdate,
+  type UnchangedJob,
   type UpdateOptions,
 } from "./job-updates.js";
 import { listJobs, type InputView, type ListedJobs } from "./list-jobs.js";
@@ -37,10 +32,24 @@ export interface BulkOptions {
   onProgress?: (progress: { examined: number; changed: number }) => unknown;
 }
 
+/** Options of an update of all jobs that match a filter. */
+export interface BulkUpdateOptions extends BulkOptions {
+  /**
+   * Called after each chunk with the matching jobs that it did not change, and why. At the end also with ids of the filter that do
+   * not exist. If it returns a promise, the next chunk waits for it.
+   */
+  onUnchanged?: (jobs: readonly UnchangedJob[]) => unknown;
+}
+
 /** An id, several ids, or a filter. */
 export type Target = string | readonly string[] | Filter;
 
 const BULK_KEYS: ReadonlySet<string> = optionKeys<BulkOptions>({ signal: true, onProgress: true });
+const BULK_UPDATE_KEYS: ReadonlySet<string> = optionKeys<BulkUpdateOptions>({
+  signal: true,
+  onProgress: true,
+  onUnchanged: true,
+});
 // Jobs changed in one store call.
 const CHUNK = 200;
 
@@ -51,6 +60,28 @@ interface Change<Result> {
   counted: readonly Result[];
   /** `listed`: the jobs of these ids, if a filter found them. */
   apply: (ids: readonly string[], within: ChangeScope, listed: readonly StoredJob[]) => Promise<Result[]>;
+}
+
+/** What an operation does to each of its jobs. `rejecting`: the types that reject the new input, from `checkInput`. */
+export type BulkChange =
+  | { kind: "retry" | "cancel" | "remove" }
+  | {
+      kind: "update";
+      update: ReadUpdate;
+      rejecting: ReadonlySet<string>;
+      onUnchanged?: BulkUpdateOptions["onUnchanged"];
+    };
+
+/** A part of the jobs of an operation, changed. */
+export interface ChangedJobs {
+  ids: readonly string[];
+  /** The result of each job. */
+  statuses: readonly string[];
+  /** The statuses that count as a change. */
+  counted: readonly string[];
+  examined: number;
+  /** Where the next page begins; null at the end. */
+  cursor: string | null;
 }
 
 /** `hf.cancel`, `hf.retry`, `hf.remove` and `hf.update`: one job, or many in chunks. */
@@ -72,6 +103,10 @@ export class Changes {
     options?: BulkOptions,
     onRequested?: (count: number) => void,
   ): Promise<CancelResult | CancelResult[] | number> {
+    return this.#change(target, scope, this.#cancellation(onRequested), options);
+  }
+
+  #cancellation(onRequested?: (count: number) => void): Change<CancelResult> {
     const apply: Change<CancelResult>["apply"] = async (ids, within, listed) => {
       const engine = this.#requireOpen();
       const results = await engine.store.cancel(ids, within);
@@ -80,42 +115,115 @@ export class Changes {
       if (changed.length > 0) await publishCancelled(engine, changed, listed);
       return results;
     };
-    return this.#change(target, scope, { counted: ["cancelled", "requested"], apply }, options);
+    return { counted: ["cancelled", "requested"], apply };
   }
 
   retry(target: Target, scope: Scope, options?: BulkOptions): Promise<RetryResult | RetryResult[] | number> {
-    const apply = async (ids: readonly string[], within: ChangeScope): Promise<RetryResult[]> => {
+    return this.#change(target, scope, this.#retrying, options);
+  }
+
+  readonly #retrying: Change<RetryResult> = {
+    counted: ["retried"],
+    apply: async (ids, within) => {
       const { store, events } = this.#requireOpen();
       const results = await store.retry(ids, within);
       for (const [index, id] of ids.entries()) if (results[index] === "retried") events.emit("retried", { id });
       return results;
-    };
-    return this.#change(target, scope, { counted: ["retried"], apply }, options);
-  }
+    },
+  };
 
   remove(target: Target, scope: Scope, options?: BulkOptions): Promise<RemoveResult | RemoveResult[] | number> {
-    const apply = async (ids: readonly string[], within: ChangeScope): Promise<RemoveResult[]> => {
+    return this.#change(target, scope, this.#removal, options);
+  }
+
+  readonly #removal: Change<RemoveResult> = {
+    counted: ["removed"],
+    apply: async (ids, within) => {
       const { store, events } = this.#requireOpen();
       const results = await store.remove(ids, within);
       for (const [index, id] of ids.entries()) if (results[index] === "removed") events.emit("removed", { id });
       return results;
+    },
+  };
+
+  /** Changes the jobs of these ids, at most `CHUNK`. For operations, which continue after a crash. */
+  async changeSome(change: BulkChange, ids: readonly string[]): Promise<ChangedJobs> {
+    const { counted, apply } = this.#bulk(change);
+    const page = { limit: ids.length, cursor: null, payloads: false };
+    const listed = change.kind === "update" ? (await this.#requireOpen().store.list({ ids }, page)).jobs : [];
+    const found = change.kind === "update" ? listed.map(({ id }) => id) : ids;
+    const statuses = found.length === 0 ? [] : await apply(found, {}, listed);
+    const byId = new Map(found.map((id, at) => [id, statuses[at] as string]));
+    const all = ids.map((id) => byId.get(id) ?? "missing");
+    return { ids, statuses: all, counted, examined: ids.length, cursor: null };
+  }
+
+  /** Changes a page of the jobs that match. */
+  async changePage(
+    change: BulkChange,
+    filter: ReadFilter,
+    page: { limit: number; cursor: string | null },
+  ): Promise<ChangedJobs> {
+    const { counted, apply } = this.#bulk(change);
+    const limit = Math.min(page.limit, CHUNK);
+    const listed = await listJobs(
+      this.#requireOpen(),
+      filter,
+      { ...page, limit, payloads: false, anyOrder: false },
+      this.#inputView,
+    );
+    const { jobs, cursor, examined } = listed;
+    const ids = jobs.map(({ id }) => id);
+    // The state is checked again with the change, as in `#changeMatching`.
+    const statuses = ids.length === 0 ? [] : await apply(ids, { states: filter.stored.states }, jobs);
+    return { ids, statuses, counted, examined, cursor };
+  }
+
+  #bulk(change: BulkChange): Change<string> {
+    switch (change.kind) {
+      case "retry":
+        return this.#retrying;
+      case "cancel":
+        return this.#cancellation();
+      case "remove":
+        return this.#removal;
+      case "update":
+        return this.#updating(change.update, change.rejecting, "pending", change.onUnchanged);
+    }
+  }
+
+  #updating(
+    update: ReadUpdate,
+    rejecting: ReadonlySet<string>,
+    example: State,
+    onUnchanged?: BulkUpdateOptions["onUnchanged"],
+  ): Change<JobUpdateStatus> {
+    const apply: Change<JobUpdateStatus>["apply"] = async (_ids, within, jobs) => {
+      const { statuses, unchanged } = await updateJobs(this.#requireOpen(), jobs, update, within, rejecting);
+      if (unchanged.length > 0) await onUnchanged?.(unchanged);
+      return statuses;
     };
-    return this.#change(target, scope, { counted: ["removed"], apply }, options);
+    return { counted: ["updated"], apply, example };
   }
 
   update(target: string, options: UpdateOptions, scope: Scope): Promise<void>;
-  update(target: string | Filter, options: UpdateOptions, scope: Scope, bulk?: BulkOptions): Promise<void | number>;
+  update(
+    target: string | Filter,
+    options: UpdateOptions,
+    scope: Scope,
+    bulk?: BulkUpdateOptions,
+  ): Promise<void | number>;
   async update(
     target: string | Filter,
     options: UpdateOptions,
     scope: Scope,
-    bulk?: BulkOptions,
+    bulk?: BulkUpdateOptions,
   ): Promise<void | number> {
     return this.#update("update", target, readUpdate(options, this.#requireOpen().clock.now()), scope, bulk);
   }
 
   /** `hf.promote`. */
-  async promote(target: string | Filter, scope: Scope, bulk?: BulkOptions): Promise<void | number> {
+  async promote(target: string | Filter, scope: Scope, bulk?: BulkUpdateOptions): Promise<void | number> {
     return this.#update("promote", target, PROMOTION, scope, bulk);
   }
 
@@ -135,12 +243,12 @@ export class Changes {
     target: string | Filter,
     update: ReadUpdate,
     scope: Scope,
-    bulk: BulkOptions = {},
+    { onUnchanged, ...bulk }: BulkUpdateOptions = {},
   ): Promise<void | number> {
     const engine = this.#requireOpen();
     if (target === undefined || target === null) throw new InvalidOptionError(call, "needs a job id or a filter");
     if (Array.isArray(target)) throw new InvalidOptionError(call, "for several jobs use a filter: { id: [...] }");
-    refuseUnknown(bulk, BULK_KEYS, call);
+    refuseUnknown(bulk, BULK_UPDATE_KEYS, call);
     if (typeof target === "string") return updateJob(engine, readId(target), update, scope as { user?: string });
     // Before the first write: a job whose type rejects the input must not fail the call when others have been changed.
     const rejecting = await checkInput(
@@ -149,9 +257,15 @@ export class Changes {
       readFilter(target, engine.clock.now(), "pending"),
       this.#inputView,
     );
-    const apply: Change<UpdateResult["status"]>["apply"] = (_ids, within, jobs) =>
-      updateJobs(engine, jobs, update, within, rejecting);
-    return this.#changeMatching(target, scope, { counted: ["updated"], apply, example: "pending" }, bulk);
+    const missing = new Set(typeof target.id === "string" ? [target.id] : target.id);
+    const { apply, ...updating } = this.#updating(update, rejecting, "pending", onUnchanged);
+    const found: typeof apply = (ids, within, jobs) => {
+      for (const id of ids) missing.delete(id);
+      return apply(ids, within, jobs);
+    };
+    const changed = await this.#changeMatching(target, scope, { ...updating, apply: found }, bulk);
+    if (missing.size > 0) await onUnchanged?.([...missing].map((id) => ({ id, reason: NOT_FOUND })));
+    return changed;
   }
 
   async #change<Result extends string>(
@@ -201,7 +315,8 @@ export class Changes {
       const page: ListedJobs = await listJobs(
         this.#requireOpen(),
         filter,
-        { limit: CHUNK, cursor, payloads: false },
+        // In any order, a job that a change moves to a later place would be found and changed again.
+        { limit: CHUNK, cursor, payloads: false, anyOrder: false },
         this.#inputView,
       );
       if (page.examined > 0) yield page;

@@ -2,6 +2,7 @@ import { readCount, refuseUnknown, optionKeys } from "../../options.js";
 import type { JobFilter, StoreStats } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import type { ReadFilter } from "./filter.js";
+import { isSearch } from "./search-condition.js";
 import { listJobs, METERED_PAGE, withHolder, type InputView } from "./list-jobs.js";
 
 /** What `hf.count` takes besides the filter. */
@@ -19,6 +20,8 @@ export interface JobCount {
 const COUNT_KEYS: ReadonlySet<string> = optionKeys<CountOptions>({ atMost: true });
 const DEFAULT_AT_MOST = 10_000;
 const MAX_COUNT_MS = 30;
+// No store call is begun that would probably end later.
+const LATEST_END_MS = 40;
 // Jobs skipped in one store call, so that the time is checked often enough.
 const MAX_SKIPPED = 2_000;
 
@@ -36,7 +39,7 @@ export async function countJobs(
   const atMost = readCount(options.atMost ?? DEFAULT_AT_MOST, "atMost", 1, Number.MAX_SAFE_INTEGER);
   const stored = await withHolder(engine, filter);
   if (stored === null) return { count: 0, exact: true };
-  if (filter.input !== null) return countBySearch(engine, filter, atMost, inputView);
+  if (isSearch(filter)) return countBySearch(engine, filter, atMost, inputView);
   if (isCounted(stored)) {
     const count = sum(await engine.store.stats(), stored);
     const exact = count <= atMost && engine.store.capabilities.exactCounts;
@@ -64,6 +67,7 @@ function sum({ counts }: StoreStats, { states, types, queues }: JobFilter): numb
 async function countBySkipping({ store, clock }: EngineContext, filter: JobFilter, atMost: number): Promise<JobCount> {
   const startedAt = clock.monotonic();
   let [count, cursor] = [0, null as string | null];
+  let [elapsedMs, lastMs] = [0, 0];
   do {
     // One more than asked for shows whether there are more.
     const limit = atMost + 1 - count;
@@ -74,7 +78,14 @@ async function countBySkipping({ store, clock }: EngineContext, filter: JobFilte
     count += page.passed;
     cursor = page.cursor;
     if (count > atMost) return { count: atMost, exact: false };
-  } while (cursor !== null && clock.monotonic() - startedAt < MAX_COUNT_MS && store.skip !== undefined);
+    lastMs = clock.monotonic() - startedAt - elapsedMs;
+    elapsedMs += lastMs;
+  } while (
+    cursor !== null &&
+    store.skip !== undefined &&
+    elapsedMs < MAX_COUNT_MS &&
+    elapsedMs + lastMs < LATEST_END_MS
+  );
   return { count, exact: cursor === null };
 
   async function listedPage(
@@ -82,7 +93,12 @@ async function countBySkipping({ store, clock }: EngineContext, filter: JobFilte
     limit: number,
     from: string | null,
   ): Promise<{ passed: number; cursor: string | null }> {
-    const { jobs, cursor: next } = await store.list(conditions, { limit, cursor: from, payloads: false });
+    const { jobs, cursor: next } = await store.list(conditions, {
+      limit,
+      cursor: from,
+      payloads: false,
+      anyOrder: store.capabilities.metered,
+    });
     return { passed: jobs.length, cursor: next };
   }
 }

@@ -43,6 +43,8 @@ export interface Filter {
    * is used: each call examines a limited number of jobs, and `cursor` continues.
    */
   input?: InputCondition;
+  /** Jobs whose current error has this text in its message or code. Case is ignored. Without an index, like `input`. */
+  error?: string;
   createdAfter?: Date | number | string;
   createdBefore?: Date | number | string;
 }
@@ -91,6 +93,7 @@ const FILTER_KEYS: ReadonlySet<string> = optionKeys<Filter>({
   fingerprint: true,
   key: true,
   input: true,
+  error: true,
   createdAfter: true,
   createdBefore: true,
 });
@@ -99,11 +102,13 @@ const LIST_KEYS: ReadonlySet<string> = new Set([
   ...optionKeys<Omit<ListOptions, keyof Filter>>({ limit: true, cursor: true, payloads: true, order: true }),
 ]);
 
-/** A validated filter. The store does not know the conditions `key` and `input`: the client resolves them. */
+/** A validated filter. The store does not know the conditions `key`, `input` and `error`: the client resolves them. */
 export interface ReadFilter {
   stored: JobFilter;
   key: string | null;
   input: InputMatcher | null;
+  /** In lower case. */
+  error: string | null;
 }
 
 /** The filter of a change. `example`: a state that makes sense for it. */
@@ -166,8 +171,11 @@ function readConditions(options: Filter, now: number): ReadFilter {
     stored: read,
     key: filter.key === undefined ? null : readKey(filter.key, filter.user, now),
     input: filter.input === undefined ? null : inputMatcher(filter.input),
+    error: filter.error === undefined ? null : readName(filter.error, "error", MAX_ERROR_TEXT).toLowerCase(),
   };
 }
+
+const MAX_ERROR_TEXT = 1_000;
 
 function toArray<Item>(value: Item | readonly Item[]): readonly Item[] {
   return Array.isArray(value) ? (value as readonly Item[]) : [value as Item];

@@ -24,7 +24,7 @@ import { JobWorker, type Worker } from "../worker/worker.js";
 import { explainJob, type Explanation } from "../explain/explain-job.js";
 import { readHistory, type History, type HistoryOptions } from "../history/read-history.js";
 import { newAuditLog, type AuditLog } from "./audit.js";
-import { Changes, type BulkOptions, type Target } from "./changes.js";
+import { Changes, type BulkOptions, type BulkUpdateOptions, type Target } from "./changes.js";
 import { claimLeases, type ClaimOptions } from "./claim-leases.js";
 import { closeOnSignals } from "./close-on-signals.js";
 import { countJobs, type CountOptions, type JobCount } from "./count-jobs.js";
@@ -237,19 +237,19 @@ export class Holdfast {
     id: string,
     changes: Omit<UpdateOptions, "input"> & { input?: NoInfer<Input> },
   ): Promise<void>;
-  update(filter: Filter, changes: UpdateOptions, options?: BulkOptions): Promise<number>;
+  update(filter: Filter, changes: UpdateOptions, options?: BulkUpdateOptions): Promise<number>;
   async update(
     first: string | JobType | Filter,
     second: string | UpdateOptions,
-    third?: UpdateOptions | BulkOptions,
+    third?: UpdateOptions | BulkUpdateOptions,
   ): Promise<void | number> {
     if (isJobType(first)) return this.#changes.updateOfType(first, second as string, third as UpdateOptions);
-    return this.#changes.update(first, second as UpdateOptions, {}, third as BulkOptions | undefined);
+    return this.#changes.update(first, second as UpdateOptions, {}, third as BulkUpdateOptions | undefined);
   }
   /** Makes waiting jobs due now, by id or filter. */
   promote(id: string): Promise<void>;
-  promote(filter: Filter, options?: BulkOptions): Promise<number>;
-  promote(target: string | Filter, options?: BulkOptions): Promise<void | number> {
+  promote(filter: Filter, options?: BulkUpdateOptions): Promise<number>;
+  promote(target: string | Filter, options?: BulkUpdateOptions): Promise<void | number> {
     return this.#changes.promote(target, {}, options);
   }
 

@@ -147,9 +147,19 @@ export async function checkInput(
   return rejecting;
 }
 
+/** A job that a bulk update did not change. */
+export interface UnchangedJob {
+  id: string;
+  /** For people, such as `is running`. */
+  reason: string;
+}
+
+/** `rejected`: the type of the job rejects the new input. */
+export type JobUpdateStatus = UpdateResult["status"] | "rejected";
+
 /**
  * Updates jobs that a filter found. Jobs that the change contradicts are left as they are, and so are jobs of the types in
- * `rejecting`, which were enqueued after `checkInput`. Returns the result of each.
+ * `rejecting`, which were enqueued after `checkInput`. `statuses`: of each, in order. `unchanged`: those that were not updated.
  */
 export async function updateJobs(
   engine: EngineContext,
@@ -157,19 +167,50 @@ export async function updateJobs(
   update: ReadUpdate,
   scope: { user?: string | undefined },
   rejecting: ReadonlySet<string>,
-): Promise<UpdateResult["status"][]> {
+): Promise<{ statuses: JobUpdateStatus[]; unchanged: UnchangedJob[] }> {
   const { store, events, clock } = engine;
   const inputs = new Map<string, CheckedInput | null>();
-  const updates: JobUpdate[] = [];
+  const updates: { job: StoredJob; change: JobUpdate }[] = [];
+  const statuses = new Map<string, JobUpdateStatus>();
+  const reasons = new Map<string, string>();
   for (const job of jobs) {
-    if (rejecting.has(job.type) || contradiction(update, job, clock.now()) !== null) continue;
-    if (!inputs.has(job.type)) inputs.set(job.type, await encoded(engine, update, job.type));
-    updates.push({ id: job.id, ...update.change, ...inputs.get(job.type) });
+    const { id, state, type } = job;
+    const problem = rejecting.has(type)
+      ? `is of type ${type}, which rejects the input`
+      : contradiction(update, job, clock.now())?.message;
+    if (problem !== undefined) {
+      statuses.set(id, rejecting.has(type) ? "rejected" : isWaiting(state) ? "conflict" : "not-waiting");
+      reasons.set(id, isWaiting(state) ? problem : `is ${state}`);
+      continue;
+    }
+    if (!inputs.has(type)) inputs.set(type, await encoded(engine, update, type));
+    updates.push({ job, change: { id, ...update.change, ...inputs.get(type) } });
   }
-  const results = await store.update(updates, scope);
-  for (const [at, { id }] of updates.entries()) if (results[at]?.status === "updated") events.emit("updated", { id });
-  return results.map(({ status }) => status);
+  const results = await store.update(
+    updates.map(({ change }) => change),
+    scope,
+  );
+  for (const [at, { job }] of updates.entries()) {
+    const result = results[at] as UpdateResult;
+    statuses.set(job.id, result.status);
+    if (result.status === "updated") events.emit("updated", { id: job.id });
+    else reasons.set(job.id, reasonOf(result, update, job));
+  }
+  const unchanged = jobs.flatMap(({ id }) => {
+    const reason = reasons.get(id);
+    return reason === undefined ? [] : [{ id, reason }];
+  });
+  return { statuses: jobs.map(({ id }) => statuses.get(id) as JobUpdateStatus), unchanged };
 }
+
+function reasonOf(result: UpdateResult, update: ReadUpdate, job: StoredJob): string {
+  if (result.status === "not-waiting") return `is ${result.state}`;
+  if (result.status === "conflict") return conflictError(result.reason, update, job).message;
+  return NOT_FOUND;
+}
+
+/** The job was deleted, or does not match the filter any more. */
+export const NOT_FOUND = "not found";
 
 type CheckedInput = Required<Pick<JobUpdate, "input" | "inputType">>;
 

@@ -24,6 +24,15 @@ export function parseStored(text: string | null): unknown {
   }
 }
 
+/** Whether `parseStored` returns what the text says. */
+export function isShownWhole(text: string): boolean {
+  try {
+    return !isTooDeep(text) && (fromJson(text), true);
+  } catch {
+    return false;
+  }
+}
+
 /** The slot of a job, with its time as a `Date`. */
 export function readSlot(stored: ScheduleSlot | null): ScheduledSlot | null {
   return stored === null ? null : { name: stored.name, slot: dateOf(stored.slot) };

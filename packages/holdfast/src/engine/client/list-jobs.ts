@@ -3,8 +3,7 @@ import { InvalidOptionError } from "../../errors.js";
 import type { JobFilter, JobPage, PageRequest, StoredJob } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import type { ReadFilter } from "./filter.js";
-import type { InputMatcher } from "./input-condition.js";
-import { parseStored } from "./job-view.js";
+import { isSearch, matchesSearch } from "./search-condition.js";
 
 /** Changes an input before a search compares it. */
 export type InputView = (input: unknown) => unknown;
@@ -26,17 +25,15 @@ const FIRST_PAGE = 5;
 const PAGE_GROWTH = 5;
 const PAGE = 200;
 const PAGE_BYTES = 1_000_000;
-/**
- * On a store that charges per request, a search or a count by list reads one page. Such stores return 100 records per request, and
- * read one more than the page to know whether it is the last.
- */
-export const METERED_PAGE = 99;
+/** On a store that charges per request, a search or a count by list reads one page, in any order. */
+export const METERED_PAGE = 100;
 
 const NOTHING: ListedJobs = { jobs: [], cursor: null, examined: 0 };
 
 /**
  * Lists jobs. Cursors are encrypted and belong to the conditions and the order of their list. `inputView` changes an input before
- * it is compared: a caller who sees redacted inputs must not be able to search for the redacted values.
+ * it is compared: a caller who sees redacted inputs must not be able to search for the redacted values. On metered stores, a search is
+ * in any order, unless `anyOrder` is false.
  */
 export async function listJobs(
   engine: EngineContext,
@@ -49,11 +46,9 @@ export async function listJobs(
   const from = page.cursor === null ? null : positionOf(await cursors.decrypt(page.cursor), label);
   const stored = await withHolder(engine, filter);
   if (stored === null) return NOTHING;
-  const { input } = filter;
-  const { jobs, cursor, examined } =
-    input === null
-      ? withCount(await store.list(stored, { ...page, cursor: from }))
-      : await search(engine, stored, { ...page, cursor: from }, (value) => input.matches(inputView(value)));
+  const { jobs, cursor, examined } = isSearch(filter)
+    ? await search(engine, stored, { ...page, cursor: from }, matchesSearch(filter, inputView))
+    : withCount(await store.list(stored, { ...page, cursor: from }));
   return { jobs, cursor: cursor === null ? null : await cursorAt(engine, filter, page, cursor), examined };
 }
 
@@ -79,12 +74,12 @@ export async function withHolder({ store }: EngineContext, { stored, key }: Read
   return { ...stored, ids: [holder.job] };
 }
 
-/** Reads pages of jobs that match the other conditions, and compares each input. */
+/** Reads pages of jobs that match the other conditions, and compares the input and the error of each. */
 async function search(
   { store, clock }: EngineContext,
   filter: JobFilter,
   page: PageRequest,
-  matches: InputMatcher["matches"],
+  matches: (job: StoredJob) => boolean,
 ): Promise<ListedJobs> {
   const { metered } = store.capabilities;
   // When the first page has been read: it is small, and after a connect or a checkpoint its few jobs must not be all.
@@ -94,48 +89,38 @@ async function search(
   let [examined, bytes, comparedMs] = [0, 0, 0];
   let size = metered ? METERED_PAGE : FIRST_PAGE;
   for (;;) {
-    const { jobs, cursor: next } = await store.list(filter, { ...page, limit: size, cursor, payloads: true });
+    const request = { ...page, limit: size, cursor, payloads: true, anyOrder: metered && page.anyOrder !== false };
+    const listedFrom = clock.monotonic();
+    const { jobs, cursors, cursor: next } = await store.list(filter, request);
     const comparedFrom = clock.monotonic();
+    const isFirst = startedAt === null;
     startedAt ??= comparedFrom;
-    const matching: StoredJob[] = [];
     let passed = 0;
     for (const job of jobs) {
       passed++;
       bytes += job.input.length + (job.output?.length ?? 0);
-      if (!matches(parseStored(job.input))) continue;
-      matching.push(page.payloads === false ? { ...job, input: "null", output: null } : job);
-      if (found.length + matching.length === page.limit) break;
+      if (!matches(job)) continue;
+      found.push(page.payloads === false ? { ...job, input: "null", output: null } : job);
+      if (found.length === page.limit) break;
     }
     comparedMs += clock.monotonic() - comparedFrom;
-    const end = passed === jobs.length ? next : await cursorAfter(jobs.slice(0, passed));
-    if (end === undefined) {
-      // Pages as small as the rest of the result: no more can match than fit into it, so the search never ends within a page.
-      size = page.limit - found.length;
-      continue;
-    }
-    found.push(...matching);
+    // A result that is full within the page continues after its last job.
+    const end = passed === jobs.length ? next : (cursors[passed - 1] ?? null);
     examined += passed;
+    const elapsedMs = clock.monotonic() - startedAt;
+    const pageMs = isFirst ? 0 : clock.monotonic() - listedFrom;
     const isDone =
       found.length >= page.limit ||
       metered ||
       examined >= EXAMINED_JOBS ||
       bytes >= EXAMINED_BYTES ||
-      clock.monotonic() - startedAt >= EXAMINED_MS;
+      // Another page like this one would end too late.
+      elapsedMs + pageMs >= EXAMINED_MS;
     if (end === null || isDone) return { jobs: found, cursor: end, examined };
     cursor = end;
-    size = nextSize(EXAMINED_MS - (clock.monotonic() - startedAt));
+    size = nextSize(EXAMINED_MS - elapsedMs);
     // A store in memory returns at once: other work of this process must not wait for the whole search.
     await new Promise((resolve) => setImmediate(resolve));
-  }
-
-  /**
-   * The cursor after the first jobs of the page that was read last. Undefined if the list has changed meanwhile: a cursor after as
-   * many jobs as then would skip some.
-   */
-  async function cursorAfter(first: readonly StoredJob[]): Promise<string | null | undefined> {
-    const again = await store.list(filter, { ...page, limit: first.length, cursor, payloads: false });
-    const isSame = again.jobs.length === first.length && again.jobs.every((job, at) => job.id === first[at]?.id);
-    return isSame ? again.cursor : undefined;
   }
 
   /** As many jobs as can probably be read and compared in what is left of the limits. */
@@ -154,10 +139,10 @@ async function search(
 }
 
 /** Identifies the conditions and the order of a list. */
-function labelOf({ stored, key, input }: ReadFilter, { order = "newest" }: Pick<PageRequest, "order">): string {
+function labelOf({ stored, key, input, error }: ReadFilter, { order = "newest" }: Pick<PageRequest, "order">): string {
   const conditions = Object.entries(stored).filter(([, value]) => value !== undefined);
   const sorted = conditions.toSorted(([one], [other]) => (one < other ? -1 : 1));
-  const text = JSON.stringify([sorted, key, input?.label ?? null, order]);
+  const text = JSON.stringify([sorted, key, input?.label ?? null, order, ...(error === null ? [] : [error])]);
   return createHash("sha256").update(text).digest("base64url").slice(0, LABEL_LENGTH);
 }
 

@@ -9,6 +9,10 @@ import type { Emitter } from "./events.js";
 const FLUSH_MS = 1_000;
 // Errors whose messages all differ must not fill the store: further groups of the same second are left out.
 const MAX_GROUPS = 200;
+// The same for a longer time, by type: one whose messages all differ must not hide the errors of the others. Maintenance deletes the
+// oldest groups about as often.
+const MAX_GROUPS_OF_TYPE = 100;
+const GROUPS_OF_TYPE_MS = 300_000;
 
 interface ErrorGroupParts {
   store: Pick<Store, "recordErrors">;
@@ -23,6 +27,9 @@ interface ErrorGroupParts {
 export class ErrorGroups {
   readonly #parts: ErrorGroupParts;
   #groups = new Map<string, ErrorGroupRecord>();
+  /** The fingerprints that were counted since a time, by type. */
+  #counted = new Map<string | null, Set<string>>();
+  #countedSince = Number.NEGATIVE_INFINITY;
   #timer: Timer | null = null;
   #writing: Promise<void> = Promise.resolve();
 
@@ -59,9 +66,22 @@ export class ErrorGroups {
 
   #add(group: ErrorGroupRecord): void {
     const known = this.#groups.get(group.fingerprint);
-    if (known === undefined && this.#groups.size >= MAX_GROUPS) return;
+    if (known === undefined && (this.#groups.size >= MAX_GROUPS || !this.#mayCount(group))) return;
     this.#groups.set(group.fingerprint, known === undefined ? group : sum(known, group));
     this.#timer ??= this.#parts.clock.after(FLUSH_MS, () => void this.flush(), { background: true });
+  }
+
+  /** Whether a group is among the first ones of its type in this time. */
+  #mayCount({ type, fingerprint }: ErrorGroupRecord): boolean {
+    const now = this.#parts.clock.monotonic();
+    if (now - this.#countedSince >= GROUPS_OF_TYPE_MS) {
+      this.#counted = new Map();
+      this.#countedSince = now;
+    }
+    let ofType = this.#counted.get(type);
+    if (ofType === undefined) this.#counted.set(type, (ofType = new Set()));
+    if (ofType.size < MAX_GROUPS_OF_TYPE) ofType.add(fingerprint);
+    return ofType.has(fingerprint);
   }
 
   async #write(): Promise<void> {

@@ -90,7 +90,8 @@ async function* followed(
       shown = next;
     }
   } catch (error) {
-    if (!signal.aborted) throw error;
+    // A read that fails because the store is closed, or during an outage, must not hide that this was asked for.
+    if (!signal.aborted && !reader.closed) throw error;
   } finally {
     reader.leave();
   }

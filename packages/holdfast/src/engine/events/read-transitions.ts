@@ -13,6 +13,9 @@ export interface TransitionList {
 const MAX_LIMIT = 1_000;
 const RECORD_MS = 60_000;
 const RECORD_AGAIN_MS = 20_000;
+// Read by one call until one has a match: a caller that polls for rare transitions of a busy store must not fall behind.
+const MAX_PAGES = 20;
+const METERED_MAX_PAGES = 2;
 
 /** When each client has last prolonged the recording of transitions, as monotonic time. */
 const recordedAt = new WeakMap<object, number>();
@@ -38,8 +41,15 @@ export async function readTransitions(
     if ((await store.transitions(position, 1)) === null) throw new CursorExpiredError();
     await store.recordTransitions(RECORD_MS);
   }
-  const page = await store.transitions(position, maxItems);
-  if (page === null) throw new CursorExpiredError();
-  const cursor = await showCursor(engine, page.cursor);
-  return { transitions: page.transitions.filter(matches).map((each) => transitionOf(each, cursor)), cursor };
+  const maxPages = store.capabilities.metered ? METERED_MAX_PAGES : MAX_PAGES;
+  let after = position;
+  for (let pages = 1; ; pages++) {
+    const page = await store.transitions(after, maxItems);
+    if (page === null) throw new CursorExpiredError();
+    after = page.cursor;
+    const found = page.transitions.filter(matches);
+    if (found.length === 0 && page.transitions.length >= maxItems && pages < maxPages) continue;
+    const cursor = await showCursor(engine, after);
+    return { transitions: found.map((each) => transitionOf(each, cursor)), cursor };
+  }
 }

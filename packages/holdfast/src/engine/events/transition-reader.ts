@@ -9,11 +9,22 @@ const PAGE = 2_000;
 // Transitions are read this soon after a hint, so that those of one burst are read together.
 const HINT_DELAY_MS = 100;
 const MAX_RETRY_MS = 5_000;
+// Reads at a time. Followers at hundreds of different cursors must not take the connections of workers.
+const MAX_READS = 3;
 // Recording continues this long after the last refresh, so that a killed process does not leave it on.
 const RECORD_MS = 60_000;
 const REFRESH_MS = 20_000;
 // A new follower starts where the others are, unless they have not read for this long.
 const MAX_START_AGE_MS = 3_000;
+
+/** The next page after a cursor. */
+interface Read {
+  page: Promise<TransitionPage>;
+  /** How many wait for it. */
+  followers: number;
+  /** Ends its pause, while there is one. */
+  end: (() => void) | null;
+}
 
 /**
  * Reads transitions for all followers of a client. Followers at the same cursor share each read, so that any number of them costs
@@ -23,7 +34,10 @@ const MAX_START_AGE_MS = 3_000;
 export class TransitionReader {
   readonly #parts: Parts;
   /** The next pages, by cursor. */
-  readonly #reads = new Map<string, Promise<TransitionPage>>();
+  readonly #reads = new Map<string, Read>();
+  #reading = 0;
+  /** Reads that wait until another has ended. */
+  readonly #queued: (() => void)[] = [];
   #followers = 0;
   /** Where a new follower starts: the cursor of the newest read, and its monotonic time. */
   #newest: { cursor: string; at: number } | null = null;
@@ -86,15 +100,26 @@ export class TransitionReader {
   }
 
   /** The next transitions after a cursor; waits for them. Throws `CursorExpiredError`. */
-  next(cursor: string, signal: AbortSignal): Promise<TransitionPage> {
-    let read = this.#reads.get(cursor);
-    if (read === undefined) {
-      read = this.#read(cursor);
-      this.#reads.set(cursor, read);
-      const forget = (): void => void this.#reads.delete(cursor);
-      read.then(forget, forget);
+  async next(cursor: string, signal: AbortSignal): Promise<TransitionPage> {
+    const read = this.#reads.get(cursor) ?? this.#begin(cursor);
+    read.followers++;
+    try {
+      return await untilAborted(read.page, signal);
+    } finally {
+      // The last one has left: it would otherwise poll until the next transition.
+      if (--read.followers === 0) read.end?.();
     }
-    return untilAborted(read, signal);
+  }
+
+  #begin(cursor: string): Read {
+    const read: Read = { page: Promise.resolve({ transitions: [], cursor }), followers: 0, end: null };
+    this.#reads.set(cursor, read);
+    const forget = (): void => {
+      if (this.#reads.get(cursor) === read) this.#reads.delete(cursor);
+    };
+    read.page = this.#read(cursor, read);
+    read.page.then(forget, forget);
+    return read;
   }
 
   #setNewest(cursor: string): string {
@@ -102,30 +127,47 @@ export class TransitionReader {
     return cursor;
   }
 
-  async #read(from: string): Promise<TransitionPage> {
+  async #read(from: string, read: Read): Promise<TransitionPage> {
     const isNewest = from === this.#newest?.cursor;
     let cursor = from;
     // Without the pause, a busy store would be read all the time, a few transitions at a time.
-    if (from === this.#end) await this.#pause(0);
+    if (from === this.#end) {
+      await this.#pause(0, read);
+      if (read.followers === 0) return { transitions: [], cursor };
+    }
     for (let failures = 0; ;) {
       try {
-        const page = await this.#parts.store.transitions(cursor, PAGE);
+        const page = await this.#page(cursor);
         failures = 0;
         if (page === null) throw new CursorExpiredError();
         if (isNewest) this.#setNewest(page.cursor);
         if (page.transitions.length < PAGE) this.#end = page.cursor;
-        if (page.transitions.length > 0 || this.#followers === 0 || this.#closed) return page;
+        if (page.transitions.length > 0 || read.followers === 0 || this.#closed) return page;
         cursor = page.cursor;
       } catch (error) {
-        if (!isOutage(error) || this.#followers === 0 || this.#closed) throw error;
+        if (!isOutage(error) || read.followers === 0 || this.#closed) throw error;
         if (failures++ === 0) this.#parts.events.emit("outage", { doing: "follow", error });
       }
-      await this.#pause(failures);
+      await this.#pause(failures, read);
+      if (read.followers === 0) return { transitions: [], cursor };
+    }
+  }
+
+  async #page(cursor: string): Promise<TransitionPage | null> {
+    if (this.#reading >= MAX_READS) await new Promise<void>((resolve) => void this.#queued.push(resolve));
+    else this.#reading++;
+    try {
+      return await this.#parts.store.transitions(cursor, PAGE);
+    } finally {
+      // The next one takes its place.
+      const next = this.#queued.shift();
+      if (next === undefined) this.#reading--;
+      else next();
     }
   }
 
   /** Waits for a hint or the poll interval. */
-  #pause(failures: number): Promise<void> {
+  #pause(failures: number, read: Read): Promise<void> {
     const { capabilities } = this.#parts.store;
     const pollMs = capabilities.metered ? 2 * DEFAULTS.pollMs : DEFAULTS.pollMs / 4;
     // Each read of followers at different cursors is one request.
@@ -134,11 +176,13 @@ export class TransitionReader {
     return new Promise((resolve) => {
       const done = (): void => {
         this.#wakers.delete(done);
+        read.end = null;
         timer.cancel();
         resolve();
       };
       // Not in the background: a program that only follows jobs must not end.
       const timer = this.#parts.clock.after(delayMs, done);
+      read.end = done;
       if (failures === 0 && this.#reads.size <= 2) this.#wakers.add(done);
     });
   }

@@ -24,7 +24,7 @@ export async function explainJob(engine: EngineContext, id: string, scope: Scope
   if (job === null) throw new JobNotFoundError(id);
   const maxAhead = store.capabilities.metered ? METERED_MAX_AHEAD : MAX_AHEAD;
   const [queues, workers, ahead, keyHolder] = await Promise.all([
-    isWaiting(job.state) ? store.queues() : [],
+    isFinished(job.state) ? [] : store.queues(),
     isFinished(job.state) ? [] : store.workers(),
     isDue(job, clock.now()) ? store.countAhead({ ...job, dueAt: job.dueAt ?? 0 }, maxAhead) : 0,
     otherHolder(engine, job),

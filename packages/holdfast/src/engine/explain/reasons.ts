@@ -71,7 +71,12 @@ const MAX_MESSAGE_LENGTH = 200;
 export function reasonsOf(situation: Situation, now: number): Reason[] {
   const { state } = situation.job;
   if (isFinished(state)) return finishedReasons(situation);
-  if (isLeased(state)) return leasedReasons(situation, now);
+  if (isLeased(state)) {
+    const reasons = leasedReasons(situation, now);
+    // Then it waits for another worker, so what keeps those from it counts too.
+    if (!reasons.some(({ kind }) => kind === "worker-lost")) return reasons;
+    return [...reasons, ...pauseReasons(situation, now), ...workerReasons(situation, now)];
+  }
   const found = [
     ...timeReasons(situation.job, now),
     ...pauseReasons(situation, now),
@@ -85,7 +90,8 @@ export function reasonsOf(situation: Situation, now: number): Reason[] {
 const READY: Reason = {
   kind: "ready",
   text: "It is due and nothing holds it back: a worker claims it with its next poll.",
-  change: null,
+  change:
+    "If it still waits after a few seconds, see whether the process of its worker has paused it: worker.resume().",
   until: null,
 };
 
@@ -93,11 +99,13 @@ const READY: Reason = {
 const USER_TEXTS: Readonly<Record<string, string>> = {
   leased: "A worker runs it.",
   "worker-lost": "Its worker was lost. Another one claims it when the lease has ended.",
+  cancelling: "Cancellation was requested, and it has not stopped yet.",
   "no-handler": "No worker can run its type yet.",
   paused: "Its queue is paused.",
   "no-worker": "No worker takes it now.",
   ahead: "Other jobs come first.",
   busy: "All workers are busy.",
+  ready: "It is due and starts soon.",
 };
 
 export function withoutOthers({ kind, text, change, until }: Reason): Reason {
@@ -119,42 +127,66 @@ function finishedReasons({ job, keyHolder }: Situation): Reason[] {
       : reason("cancelled", `It was cancelled${at}${why}.`, RETRY);
   if (keyHolder === null) return [ended];
   const text = `It cannot be retried now: job ${keyHolder} holds its unique key.`;
-  return [ended, { ...reason("key-held", text, `Wait for job ${keyHolder} to end, or cancel it.`), job: keyHolder }];
+  return [ended, { ...reason("key-held", text, keyHeldChange(keyHolder)), job: keyHolder }];
 }
 
 const RETRY = "hf.retry(id) makes it run again.";
 
+function keyHeldChange(holder: string): string {
+  return `Wait for job ${holder} to end, or cancel it. A key that is held for a period or forever is then freed by hf.freeKey(key).`;
+}
+
 function leasedReasons({ job, workers }: Situation, now: number): Reason[] {
   const worker = workers.find(({ id }) => id === job.worker);
   const until = job.dueAt === null ? null : new Date(job.dueAt);
-  const expiry = until === null ? "" : ` until ${timeText(until.getTime())}`;
+  const hasEnded = until !== null && until.getTime() <= now;
+  const time = until === null ? "" : timeText(until.getTime());
+  const ends = until === null ? "" : ` Its lease ${hasEnded ? "ended" : "ends"} at ${time}.`;
+  const expiry = until === null || hasEnded ? "" : `: leased until ${time}`;
   const doing = job.state === "running" ? "runs it" : "has claimed it and will start it";
   const seen = worker === undefined ? "" : `, last heartbeat ${lengthOf(Math.max(0, now - worker.seenAt))} ago`;
   const name = job.worker ?? "unknown";
-  const isLost = worker === undefined || !isLive(worker, now);
+  // Without a record it is no worker but such a call: a worker registers before it claims, and its record outlives its leases.
+  const isCall = worker === undefined && !hasEnded;
+  const isLost = !isCall && (worker === undefined || !isLive(worker, now));
+  const who =
+    worker === undefined
+      ? `A call of hf.drain(), hf.runNext() or hf.claim() (${name})`
+      : `Worker ${name} on ${worker.host}`;
   const leased: Reason = isLost
     ? {
         kind: "worker-lost",
-        text: `Worker ${name} had it, but is not live any more${seen}. Its lease ends${until === null ? "" : ` at ${timeText(until.getTime())}`}.`,
-        change: "When the lease has ended, another worker claims the job.",
-        until,
+        text: `Worker ${name} had it, but ${worker === undefined ? "did not settle it" : `is not live any more${seen}`}.${ends}`,
+        change: hasEnded ? "Another worker claims it with its next poll." : LOST_CHANGE,
+        until: hasEnded ? null : until,
         workers: [name],
       }
     : {
         kind: "leased",
-        text: `Worker ${name} on ${worker.host} ${doing}: leased${expiry}${seen}.`,
-        change: "hf.cancel(id) aborts it.",
-        until,
+        text: `${who} ${doing}${expiry}${seen}.${hasEnded ? ends : ""}`,
+        change: hasEnded ? "Another worker claims it with its next poll." : "hf.cancel(id) aborts it.",
+        until: hasEnded ? null : until,
         workers: [name],
       };
   if (job.cancelRequestedAt === null) return [leased];
-  const text = `Cancellation was requested at ${timeText(job.cancelRequestedAt)}; its handler has not stopped yet.`;
-  return [reason("cancelling", text, "It ends when the handler reacts to its abort signal."), leased];
+  const requested = `Cancellation was requested at ${timeText(job.cancelRequestedAt)}`;
+  if (isLost) {
+    const text = `${requested}, but its worker is not live any more; maintenance cancels it when its lease has ended.`;
+    return [reason("cancelling", text, "Maintenance of any worker does that, or hf.maintain()."), leased];
+  }
+  const text = `${requested}; its handler has not stopped yet.`;
+  return [
+    reason("cancelling", text, "It ends when the handler reacts to its abort signal."),
+    { ...leased, change: null },
+  ];
 }
+
+const LOST_CHANGE = "When the lease has ended, another worker claims the job.";
 
 function timeReasons(job: StoredJob, now: number): Reason[] {
   if (job.expiresAt !== null && job.expiresAt <= now) {
-    const text = `It expired at ${timeText(job.expiresAt)} before a worker claimed it; maintenance dead-letters it.`;
+    const before = job.state === "failed" ? "its next attempt" : "a worker claimed it";
+    const text = `It expired at ${timeText(job.expiresAt)}, before ${before}; maintenance dead-letters it.`;
     return [reason("expired", text, "hf.retry(id) runs it again without an expiry, once it is dead.")];
   }
   if (job.dueAt === null || job.dueAt <= now) return [];
@@ -190,6 +222,11 @@ function pauseReasons({ job, queues }: Situation, now: number): Reason[] {
 function workerReasons({ job, workers }: Situation, now: number): Reason[] {
   const live = workers.filter((worker) => isLive(worker, now));
   if (live.some((worker) => takes(worker, job))) return [];
+  const draining = live.filter((worker) => takes({ ...worker, draining: false }, job));
+  if (draining.length > 0) {
+    const text = `${draining.length === 1 ? "The worker that takes it drains and claims" : `The ${draining.length} workers that take it drain and claim`} no more jobs.`;
+    return [{ ...reason("no-worker", text, "Start another worker, or resume this one."), workers: ids(draining) }];
+  }
   const change = `Start a worker that serves queue "${job.queue}" and has a handler for "${job.type}".`;
   if (live.length === 0) return [reason("no-worker", "No worker is live.", change)];
   const ofQueue = live.filter(({ queues }) => queues === null || queues.includes(job.queue));
@@ -216,12 +253,13 @@ function busyReasons({ job, workers }: Situation, now: number): Reason[] {
   const able = workers.filter((worker) => isLive(worker, now) && takes(worker, job));
   if (able.length === 0 || able.some(({ running, concurrency }) => running < concurrency)) return [];
   const capacity = able.reduce((sum, { concurrency }) => sum + concurrency, 0);
-  const text = `The ${able.length === 1 ? "worker that takes it runs" : `${able.length} workers that take it run`} ${numberText(capacity)} jobs, as many as allowed.`;
+  const jobs = capacity === 1 ? "1 job" : `${numberText(capacity)} jobs`;
+  const text = `The ${able.length === 1 ? "worker that takes it runs" : `${able.length} workers that take it run`} ${jobs}, as many as allowed.`;
   return [{ ...reason("busy", text, "More workers, or a higher concurrency."), workers: ids(able) }];
 }
 
-function takes({ queues, types }: StoredWorker, job: StoredJob): boolean {
-  return (queues === null || queues.includes(job.queue)) && types.includes(job.type);
+function takes({ queues, types, draining }: StoredWorker, job: StoredJob): boolean {
+  return !draining && (queues === null || queues.includes(job.queue)) && types.includes(job.type);
 }
 
 function reason(kind: ReasonKind, text: string, change: string): Reason {

@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { instantMs } from "../../duration.js";
 import { InvalidOptionError } from "../../errors.js";
 import { Counts, COUNTERS, newCounted, OTHERS, type Counted, type Depth } from "../../history/counted.js";
@@ -6,7 +7,7 @@ import { LIMITS } from "../../defaults.js";
 import { optionKeys, readName, readQueue, refuseUnknown, show } from "../../options.js";
 import type { HistoryRecord, HistoryResolution } from "../../store.js";
 import type { EngineContext } from "../context.js";
-import { HOUR_MS, MINUTE_MS, readRecords, startOf, STEP_MS } from "./records.js";
+import { HOUR_MS, MINUTE_MS, recordsOf, startOf, STEP_MS } from "./records.js";
 
 /** What `hf.history` takes. */
 export interface HistoryOptions {
@@ -78,6 +79,25 @@ const DAY_MS = 24 * HOUR_MS;
 const MAX_AGE_MS = 30 * DAY_MS;
 const MAX_SERIES = 20;
 
+// A day may have megabytes of counts. Handlers and leases of this process must not wait until all are added up.
+const MAX_BUSY_MS = 10;
+
+/** Returns a function that lets other work of the process run, if enough time has passed since the last time. */
+function pauses(): () => Promise<void> | undefined {
+  let since = performance.now();
+  return () => {
+    if (performance.now() - since < MAX_BUSY_MS) return undefined;
+    return setImmediate().then(() => void (since = performance.now()));
+  };
+}
+
+/** What is added up for a minute or hour. */
+interface Period {
+  /** By queue or type, or one of all jobs, whose name is empty. */
+  sums: Map<string, Counted>;
+  depths: readonly Depth[] | null;
+}
+
 interface Range {
   resolution: HistoryResolution;
   from: number;
@@ -90,17 +110,19 @@ export async function readHistory({ store, clock }: EngineContext, options: Hist
   const range = readRange(options, clock.now());
   const matches = readMatcher(options);
   const by = readBy(options.by);
-  const periods = new Map<number, Counts>();
-  for (const record of await recordsOf(store, range)) {
+  const periods = new Map<number, Period>();
+  const pause = pauses();
+  for await (const record of recordsToAdd(store, range)) {
     const at = startOf(range.resolution, record.at);
-    const counts = periods.get(at) ?? new Counts();
-    counts.merge(Counts.parse(record.data));
-    periods.set(at, counts);
+    const period = periods.get(at) ?? { sums: new Map(), depths: null };
+    addRecord(period, Counts.parse(record.data), by, matches);
+    periods.set(at, period);
+    await pause();
   }
-  const series = names(periods.values(), by, matches).map((name): HistorySeries => ({
-    name: name?.shown ?? null,
-    points: pointsOf(range, periods, by, matches, name),
-  }));
+  const series: HistorySeries[] = [];
+  for (const name of names(periods.values(), by)) {
+    series.push({ name: name?.shown ?? null, points: await pointsOf(range, periods, name, pause) });
+  }
   return { resolution: range.resolution, from: new Date(range.from), to: new Date(range.to), series };
 }
 
@@ -147,13 +169,29 @@ function readMatcher(options: HistoryOptions): Matcher {
 }
 
 /** Stored hours are complete. Those that are not stored yet are computed from their minutes. */
-async function recordsOf(store: EngineContext["store"], range: Range): Promise<HistoryRecord[]> {
-  const records = await readRecords(store, range);
-  if (range.resolution === "minute") return records;
-  const stored = new Set(records.map(({ at }) => at));
+async function* recordsToAdd(store: EngineContext["store"], range: Range): AsyncGenerator<HistoryRecord, void> {
+  const stored = new Set<number>();
+  for await (const record of recordsOf(store, range)) {
+    stored.add(record.at);
+    yield record;
+  }
+  if (range.resolution === "minute") return;
   const from = Math.max(range.from, startOf("hour", range.to) - 2 * HOUR_MS);
-  const minutes = await readRecords(store, { resolution: "minute", from, to: range.to });
-  return [...records, ...minutes.filter(({ at }) => !stored.has(startOf("hour", at)))];
+  for await (const minute of recordsOf(store, { resolution: "minute", from, to: range.to })) {
+    if (!stored.has(startOf("hour", minute.at))) yield minute;
+  }
+}
+
+function addRecord(period: Period, counts: Counts, by: HistoryOptions["by"], matches: Matcher): void {
+  for (const counted of counts.values()) {
+    if (!matches.counted(counted)) continue;
+    const name = by === undefined ? "" : counted[by];
+    let sum = period.sums.get(name);
+    if (sum === undefined) period.sums.set(name, (sum = newCounted("", "")));
+    add(sum, counted);
+  }
+  // Those of the last record count.
+  period.depths = counts.depths?.filter(({ queue }) => matches.depth(queue)) ?? period.depths;
 }
 
 /** A series: the names that it adds up. */
@@ -163,44 +201,40 @@ interface SeriesName {
 }
 
 /** The names with the most jobs, and the rest as one. Null: all jobs. */
-function names(periods: Iterable<Counts>, by: HistoryOptions["by"], matches: Matcher): (SeriesName | null)[] {
+function names(periods: Iterable<Period>, by: HistoryOptions["by"]): (SeriesName | null)[] {
   if (by === undefined) return [null];
   const totals = new Map<string, number>();
-  for (const counts of periods) {
-    for (const counted of counts.values()) {
-      if (!matches.counted(counted)) continue;
+  for (const { sums, depths } of periods) {
+    for (const [name, counted] of sums) {
       const total = COUNTERS.reduce((sum, counter) => sum + counted[counter], 0);
-      totals.set(counted[by], (totals.get(counted[by]) ?? 0) + total);
+      totals.set(name, (totals.get(name) ?? 0) + total);
     }
-    if (by !== "queue") continue;
-    for (const { queue } of counts.depths ?? []) if (matches.depth(queue)) totals.set(queue, totals.get(queue) ?? 0);
+    for (const { queue } of depths ?? []) totals.set(queue, totals.get(queue) ?? 0);
   }
   const busiest = [...totals].filter(([name]) => name !== OTHERS).toSorted(([, a], [, b]) => b - a);
   const shown = busiest.slice(0, MAX_SERIES).map(([name]) => name);
   const series = shown.map((name) => ({ shown: name, includes: (other: string) => other === name }));
-  const rest = { shown: OTHERS, includes: (other: string) => !shown.includes(other) };
+  const isShown = new Set(shown);
+  const rest = { shown: OTHERS, includes: (other: string) => !isShown.has(other) };
   return totals.size > shown.length ? [...series, rest] : series;
 }
 
-function pointsOf(
+async function pointsOf(
   { resolution, from, to }: Range,
-  periods: ReadonlyMap<number, Counts>,
-  by: HistoryOptions["by"],
-  matches: Matcher,
+  periods: ReadonlyMap<number, Period>,
   name: SeriesName | null,
-): HistoryPoint[] {
+  pause: () => Promise<void> | undefined,
+): Promise<HistoryPoint[]> {
   const points: HistoryPoint[] = [];
   for (let at = from; at < to; at += STEP_MS[resolution]) {
-    const counts = periods.get(at);
+    const period = periods.get(at);
     const sum = newCounted("", "");
-    for (const counted of counts?.values() ?? []) {
-      if (matches.counted(counted) && (by === undefined || name === null || name.includes(counted[by])))
-        add(sum, counted);
+    for (const [each, counted] of period?.sums ?? []) {
+      if (name === null || name.includes(each)) add(sum, counted);
     }
-    const depths = counts?.depths?.filter(
-      ({ queue }) => matches.depth(queue) && (name === null || name.includes(queue)),
-    );
+    const depths = period?.depths?.filter(({ queue }) => name === null || name.includes(queue));
     points.push({ at: new Date(at), ...numbersOf(sum), ...depthOf(depths ?? []) });
+    await pause();
   }
   return points;
 }

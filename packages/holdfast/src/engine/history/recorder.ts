@@ -1,5 +1,6 @@
 import { randomBytes, randomInt } from "node:crypto";
 import type { Clock, Timer } from "../../clock.js";
+import { StoreUnreadableError } from "../../errors.js";
 import { Counts, type Counted } from "../../history/counted.js";
 import type { HistoryRecord, Store } from "../../store.js";
 import type { Emitter } from "../events/events.js";
@@ -153,9 +154,10 @@ export class HistoryRecorder {
     if (this.#minutes.length > 0) this.#schedule();
   }
 
-  /** Reports the beginning and the end of an outage. */
+  /** Reports the beginning and the end of an outage. A database role that may only enqueue is none: its counts are dropped. */
   #report(error: unknown): void {
     const { events } = this.#parts;
+    if (error instanceof StoreUnreadableError) return;
     const isFailing = error !== null;
     if (isFailing && !this.#isFailing) events.emit("outage", { doing: "history", error });
     if (!isFailing && this.#isFailing) events.emit("outageEnded", { doing: "history" });

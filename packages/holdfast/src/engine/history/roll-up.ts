@@ -12,6 +12,8 @@ export const KEPT_MS: Readonly<Record<HistoryResolution, number>> = {
 };
 export const ERROR_GROUPS_KEPT_MS: number = 30 * 24 * HOUR_MS;
 export const TRANSITIONS_KEPT_MS = 600_000;
+// There may be thousands more each second, so that chunks of maintenance's usual size would not keep up.
+const TRANSITIONS_CHUNK = 5_000;
 
 // Processes write a minute within seconds after its end. One that is later is merged by the next run.
 const MERGE_AFTER_MS = 2 * MINUTE_MS;
@@ -30,6 +32,11 @@ const METERED_SAMPLE_MS = 10 * MINUTE_MS;
 /** How often waiting jobs are counted. A store that charges per request is read less often. */
 export function sampleMs({ capabilities }: Pick<Store, "capabilities">): number {
   return capabilities.metered ? METERED_SAMPLE_MS : MINUTE_MS;
+}
+
+/** How often transitions are deleted. A minute may have several times as many as are kept. */
+export function purgeMs({ capabilities }: Pick<Store, "capabilities">): number {
+  return capabilities.metered ? ROLL_UP_MS : MINUTE_MS;
 }
 
 /**
@@ -107,7 +114,12 @@ export class RollUp {
       while ((await store.purgeHistory({ resolution, before, limit })) >= limit);
     }
     await store.purgeErrorGroups(now - ERROR_GROUPS_KEPT_MS);
-    const before = now - TRANSITIONS_KEPT_MS;
+  }
+
+  async purgeTransitions(): Promise<void> {
+    const { store, clock } = this.#engine;
+    const before = clock.now() - TRANSITIONS_KEPT_MS;
+    const limit = store.capabilities.metered ? DEFAULTS.maintenance.chunk : TRANSITIONS_CHUNK;
     while ((await store.purgeTransitions({ before, limit })) >= limit);
   }
 }

@@ -4,6 +4,7 @@ import { DEFAULTS, LIMITS } from "../../defaults.js";
 import type { WorkerRecord } from "../../store.js";
 import { leaseEvent, type EngineContext, type HeldLease } from "../context.js";
 import { BUSY } from "../retry-busy.js";
+import { version } from "../version.js";
 import type { Run } from "./run.js";
 
 interface KeeperSettings {
@@ -23,12 +24,16 @@ interface KeeperCallbacks {
   cancel(id: string): void;
   timedOut(run: Run): void;
   abandon(run: Run): void;
+  /** After each heartbeat: whether the worker is to claim no more jobs. */
+  setDraining(draining: boolean): void;
 }
 
 // How long the list of workers is cached. Reading it for every job of an unknown type would cost more than the jobs.
 const WORKERS_CACHE_MS = 5_000;
 // Several schedules defined in a row are published in one heartbeat.
 const SCHEDULES_DELAY_MS = 50;
+// Running jobs in the record of a worker whose store charges by the kilobyte: the record stays smaller than one.
+const METERED_JOBS = 5;
 // Pause between two checks of cancellation hints, once a hint turned out to be wrong.
 const CONFIRM_PAUSE = { minMs: 50, maxMs: 5_000 };
 
@@ -48,6 +53,8 @@ export class LeaseKeeper {
   readonly #settings: KeeperSettings;
   readonly #callbacks: KeeperCallbacks;
   readonly #startedAt: number;
+  readonly #version: string = version();
+  readonly #maxListedJobs: number;
   #stopped = false;
 
   /** Extends all leases and writes the heartbeat, every third of a lease. */
@@ -82,6 +89,7 @@ export class LeaseKeeper {
     this.#settings = settings;
     this.#callbacks = callbacks;
     this.#startedAt = engine.clock.now();
+    this.#maxListedJobs = engine.store.capabilities.metered ? METERED_JOBS : LIMITS.workerJobs;
   }
 
   /** Extends leases and registers the worker, so that other processes know which types it runs. */
@@ -240,6 +248,7 @@ export class LeaseKeeper {
   async #writeHeartbeat(): Promise<void> {
     const { concurrency, queues, types } = this.#settings;
     const { definedSchedules } = this.#engine;
+    const runs = this.#callbacks.runs();
     const record: WorkerRecord = {
       id: this.#callbacks.id,
       queues,
@@ -247,14 +256,17 @@ export class LeaseKeeper {
       types: [...this.#engine.types.keys()].filter((type) => types === null || types.includes(type)),
       schedules: definedSchedules.size > LIMITS.definedSchedules ? null : [...definedSchedules],
       concurrency,
-      running: this.#callbacks.runs().size,
+      running: runs.size,
       host: hostname(),
       pid: process.pid,
       startedAt: this.#startedAt,
+      version: this.#version,
+      jobs: [...runs].slice(0, this.#maxListedJobs).map(({ lease: { job } }) => ({ id: job.id, type: job.type })),
     };
     try {
       this.#isRegistered = true;
-      await this.#engine.store.heartbeat(record);
+      const { draining } = await this.#engine.store.heartbeat(record);
+      if (!this.#stopped) this.#callbacks.setDraining(draining);
     } catch (error) {
       this.#emitOutage("heartbeat", error);
     }

@@ -47,6 +47,8 @@ export interface Worker {
   concurrency: number;
   /** Whether this worker is paused. */
   readonly paused: boolean;
+  /** Whether an operator drains this worker, through the admin API: it claims no more jobs, and its running handlers continue. */
+  readonly draining: boolean;
   /** Starts claiming. `hf.work()` calls it; on a running worker it does nothing. */
   start(): void;
   /** Stops claiming until `resume`. Running handlers continue; jobs that have not started are released for other workers. */
@@ -65,6 +67,7 @@ export class JobWorker implements Worker {
   readonly #engine: EngineContext;
   readonly #settings: { -readonly [Key in keyof WorkerSettings]: WorkerSettings[Key] };
   #paused = false;
+  #draining = false;
   readonly #claimer: Claimer;
   readonly #keeper: LeaseKeeper;
   readonly #runs = new Set<Run>();
@@ -103,6 +106,7 @@ export class JobWorker implements Worker {
       cancel: (id) => this.#cancel(id),
       timedOut: (run) => this.#abort(run, new JobTimeoutError(run.timeoutMs)),
       abandon: (run) => this.#abandon(run),
+      setDraining: (draining) => this.#setDraining(draining),
     });
   }
 
@@ -127,7 +131,18 @@ export class JobWorker implements Worker {
   }
   resume(): void {
     this.#paused = false;
-    this.#claimer.resume();
+    if (!this.#draining) this.#claimer.resume();
+  }
+
+  get draining(): boolean {
+    return this.#draining;
+  }
+  #setDraining(draining: boolean): void {
+    if (this.#draining === draining) return;
+    this.#draining = draining;
+    this.#engine.logger.info({ worker: this.id }, draining ? "drains: claims no more jobs" : "claims jobs again");
+    if (draining) this.#claimer.pause();
+    else if (!this.#paused) this.#claimer.resume();
   }
 
   start(): void {

@@ -2,7 +2,7 @@ import type { MeterProvider, TracerProvider } from "@opentelemetry/api";
 import type { Telemetry } from "../../engine/events/telemetry.js";
 import { InvalidOptionError } from "../../errors.js";
 import { optionKeys, refuseUnknown, show } from "../../options.js";
-import { version } from "../version.js";
+import { version } from "../../engine/version.js";
 import { loadApi } from "./api.js";
 import { carriersOf } from "./carrier.js";
 import { instrumentsOf } from "./instruments.js";

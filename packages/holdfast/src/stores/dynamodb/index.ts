@@ -4,6 +4,7 @@ import { readDynamoUrl, type DynamoOptions } from "./connection/options.js";
 export type { DynamoStore } from "./open.js";
 export type { DynamoOptions } from "./connection/options.js";
 export type { DynamoClient } from "./connection/table.js";
+export type { StreamState } from "./transitions/stream/table-stream.js";
 
 /**
  * A store on a DynamoDB table, for `holdfast({ store })`.

@@ -30,11 +30,14 @@ import { cloudFormation, iamPolicy, migrate, pendingMigrations, terraform } from
 import { Schedules } from "./schedules.js";
 import { statsOf } from "./jobs/stats.js";
 import { Table, type DynamoClient, type Sdk } from "./connection/table.js";
+import { StoredOperations } from "./stored-operations.js";
 import { cursorKey, Tokens } from "./tokens.js";
-import { RecordedTransitions } from "./transitions/recorded-transitions.js";
+import { connectStreams, Streams } from "./connection/streams.js";
+import { FollowedTransitions } from "./transitions/followed-transitions.js";
+import { describeStream, type StreamState } from "./transitions/stream/table-stream.js";
 import type { TransitionLog } from "./transitions/transition-log.js";
 import { Maintenance } from "./jobs/maintenance.js";
-import { heartbeat, deregister, workers } from "./jobs/workers.js";
+import { heartbeat, deregister, drainWorker, workers } from "./jobs/workers.js";
 
 /** The DynamoDB store, with methods that other stores do not have. */
 export interface DynamoStore extends Store {
@@ -42,16 +45,22 @@ export interface DynamoStore extends Store {
   cloudFormation(): string;
   /** A Terraform resource of the table. */
   terraform(): string;
-  /** The IAM policy with the least permissions. `migrates` (default true) includes creating and changing the table. */
-  iamPolicy(options?: { migrates?: boolean }): string;
+  /**
+   * The IAM policy with the least permissions. `migrates` (default true) includes creating and changing the table, `stream` (default:
+   * as the option of the store) reading its stream.
+   */
+  iamPolicy(options?: { migrates?: boolean; stream?: boolean }): string;
+  /** The stream of the table. `unsuitable`: its records do not have the old and the new image, so it is not read. */
+  stream(): Promise<StreamState>;
   /** How many shards each queue is split into, as stored in the table. */
   shards(): Promise<number>;
 }
 
 /** Opens a store on a DynamoDB table. Sends no request before its first call. */
 export function openDynamo(given: DynamoOptions): DynamoStore {
-  const { client, region, endpoint, name, shards, marginMs, requests, requestTimeoutMs, slack } =
+  const { client, region, endpoint, name, shards, marginMs, requests, requestTimeoutMs, slack, stream, ...settings } =
     readDynamoOptions(given);
+  const { streamsClient } = settings;
   const clock = given.clock ?? systemClock;
   const isLive = clock === systemClock;
   const table = new Table({
@@ -66,7 +75,17 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
   const counts = new Counts(table, systemClock, COUNTED_MS);
   const leaseCache = new LeaseCache();
   const stopping = new AbortController();
-  const transitions: TransitionLog = new RecordedTransitions(table, { config, time, isLive, closing: stopping.signal });
+  const streams = new Streams({
+    connect: () => connectStreams({ streamsClient, client, region, endpoint }),
+    requestTimeoutMs,
+  });
+  const transitions: TransitionLog = new FollowedTransitions(table, {
+    config,
+    time,
+    isLive,
+    closing: stopping.signal,
+    streams: stream === false ? null : streams,
+  });
   const inserts = new Inserts(table, config, transitions);
   const claims = new Claims(table, { config, leaseCache, transitions }, { marginMs });
   const leases = new Leases(table, { counts, leaseCache, config, transitions }, { slack, marginMs });
@@ -76,6 +95,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
   const schedules = new Schedules(table, { config, inserts });
   const audit = new AuditLog(table);
   const tokens = new Tokens(table);
+  const operations = new StoredOperations(table);
   const errorGroups = new ErrorGroups(table);
   const history = new HistoryRecords(table);
   const listeners = new Set<(hint: Hint) => void>();
@@ -121,6 +141,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
     stopping.abort();
     await Promise.allSettled(pending);
     await transitions.stop();
+    await streams.close(streamsClient === undefined);
     // If this fails, only the counts of completed jobs are too low.
     await counts.stop().catch(() => {});
     await table.close(client === undefined);
@@ -138,13 +159,15 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
       exactCounts: false,
       together: false,
     },
-    cloudFormation: () => cloudFormation(name),
-    terraform: () => terraform(name),
-    iamPolicy: (options) => iamPolicy(name, { region, ...options }),
+    cloudFormation: () => cloudFormation(name, { stream: stream === true }),
+    terraform: () => terraform(name, { stream: stream === true }),
+    iamPolicy: (options) => iamPolicy(name, { region, stream: stream === true, ...options }),
+    stream: () => run(async () => (await describeStream(table)).state, { needsTime: false }),
     shards: () => run(async () => (await config.read()).shards),
     // DynamoDB's time to live uses its own clock, so it stays off under a test clock.
-    migrate: () => run(() => migrate(table, config, { ttl: isLive }), { needsTime: false }),
-    pendingMigrations: () => run(() => pendingMigrations(table, { ttl: isLive }), { needsTime: false }),
+    migrate: () => run(() => migrate(table, config, { ttl: isLive, stream: stream === true }), { needsTime: false }),
+    pendingMigrations: () =>
+      run(() => pendingMigrations(table, { ttl: isLive, stream: stream === true }), { needsTime: false }),
     close: () => (closing ??= close()),
 
     insert: (given) =>
@@ -267,7 +290,16 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
 
     heartbeat: (worker) => run(() => heartbeat(table, worker, time())),
     deregister: (worker) => run(() => deregister(table, worker, time())),
+    drainWorker: (worker, draining) => run(() => drainWorker(table, worker, draining, time())),
     workers: () => run(() => workers(table, time())),
+    putOperation: (operation, lease) => run(() => operations.put(operation, lease, time())),
+    claimOperation: (lease) => run(() => operations.claim(lease, time())),
+    saveOperation: (progress) => run(() => operations.save(progress, time())),
+    endOperation: (end) => run(() => operations.end(end, time())),
+    stopOperation: (id) => run(() => operations.stop(id), { needsTime: false }),
+    getOperation: (id) => run(() => operations.get(id, time())),
+    operations: () => run(() => operations.list(time())),
+    purgeOperations: (request) => run(() => operations.purge(request), { needsTime: false }),
 
     audit: (entries) => run(() => audit.append(entries, time())),
     listAudit: (filter, page) => run(() => audit.list(filter, page, time())),

@@ -6,6 +6,7 @@ import { SCHEMA_VERSION, type SharedConfig } from "./connection/config.js";
 import { isMissingTable } from "./connection/errors.js";
 import { CHILDREN, CONFIG, ERRORS, EXPIRING, LISTED, LIVE, OWNED, TABLE_KEY } from "./jobs/item-keys.js";
 import type { Table } from "./connection/table.js";
+import { VIEW_TYPE } from "./transitions/stream/table-stream.js";
 
 interface IndexDefinition {
   name: string;
@@ -35,6 +36,7 @@ interface TableDescription {
   TableStatus?: string;
   KeySchema?: { AttributeName: string; KeyType: string }[];
   GlobalSecondaryIndexes?: IndexDescription[];
+  StreamSpecification?: { StreamEnabled?: boolean };
 }
 interface IndexDescription {
   IndexName: string;
@@ -65,22 +67,33 @@ const indexInput = (index: IndexDefinition): object => ({
   Projection: projection(index.include),
 });
 
+interface StreamChoice {
+  /** Whether the table gets a stream. */
+  stream: boolean;
+}
+const STREAM = { StreamEnabled: true, StreamViewType: VIEW_TYPE };
+
 /** The input of `CreateTable`. */
-export function tableInput(name: string): object {
+export function tableInput(name: string, { stream }: StreamChoice): object {
   return {
     TableName: name,
     BillingMode: "PAY_PER_REQUEST",
     AttributeDefinitions: attributes([TABLE_KEY, ...INDEXES]),
     KeySchema: keySchema(TABLE_KEY),
     GlobalSecondaryIndexes: INDEXES.map(indexInput),
+    ...(stream && { StreamSpecification: STREAM }),
   };
 }
 
 /** Creates what is missing. Several processes may do so at the same time. */
-export async function migrate(table: Table, config: SharedConfig, { ttl }: { ttl: boolean }): Promise<void> {
+export async function migrate(
+  table: Table,
+  config: SharedConfig,
+  { ttl, stream }: { ttl: boolean } & StreamChoice,
+): Promise<void> {
   let found = await describe(table);
   if (found === null) {
-    await create(table);
+    await create(table, { stream });
     found = await waitUntilActive(table);
   } else rejectForeign(found, table);
   if (!isUsable(found)) found = await waitUntilActive(table);
@@ -89,10 +102,14 @@ export async function migrate(table: Table, config: SharedConfig, { ttl }: { ttl
   for (const index of INDEXES) if (index.optional !== true) await ensureIndex(index, found, table);
   if (ttl) await enableTtl(table);
   for (const index of INDEXES) if (index.optional === true) await requestIndex(index, found, table);
+  if (stream && !hasStream(found)) await requestStream(table);
 }
 
 /** What `migrate` would create. */
-export async function pendingMigrations(table: Table, { ttl }: { ttl: boolean }): Promise<PendingMigration[]> {
+export async function pendingMigrations(
+  table: Table,
+  { ttl, stream }: { ttl: boolean } & StreamChoice,
+): Promise<PendingMigration[]> {
   const found = await describe(table);
   if (found === null) return [{ title: table.where, createsTables: true }];
   rejectForeign(found, table);
@@ -109,14 +126,18 @@ export async function pendingMigrations(table: Table, { ttl }: { ttl: boolean })
   ];
   return [
     ...titles.map((title) => ({ title, createsTables: false })),
-    ...titlesOf(true).map((title) => ({ title, createsTables: false, optional: true })),
+    ...[...titlesOf(true), ...(stream && !hasStream(found) ? ["the stream"] : [])].map((title) => ({
+      title,
+      createsTables: false,
+      optional: true,
+    })),
   ];
 }
 
-async function create(table: Table): Promise<void> {
+async function create(table: Table, choice: StreamChoice): Promise<void> {
   try {
     await tolerating(["ResourceInUseException"], () =>
-      table.send("CreateTable", tableInput(table.name), { addTableName: false }),
+      table.send("CreateTable", tableInput(table.name, choice), { addTableName: false }),
     );
   } catch (error) {
     const cause = (error as Error).cause ?? error;
@@ -154,6 +175,17 @@ function createIndex(index: IndexDefinition, table: Table, tolerated: readonly s
       GlobalSecondaryIndexUpdates: [{ Create: indexInput(index) }],
     }),
   );
+}
+
+/** Whether the table has a stream of any kind. One with other images may belong to another program, so it is not changed. */
+function hasStream({ StreamSpecification }: TableDescription): boolean {
+  return StreamSpecification?.StreamEnabled === true;
+}
+
+/** Enables the stream. If the table is being changed, or the permission is missing, a later migration tries again. */
+async function requestStream(table: Table): Promise<void> {
+  const names = ["ResourceInUseException", "ValidationException", "LimitExceededException", "AccessDeniedException"];
+  await tolerating(names, () => table.send("UpdateTable", { StreamSpecification: STREAM }));
 }
 
 /** A table can be used while it is updated, except that an index cannot be read before it is complete. */
@@ -274,9 +306,18 @@ async function tolerating(names: readonly string[], work: () => Promise<unknown>
 }
 
 /** A CloudFormation template of the table, in JSON. */
-export function cloudFormation(name: string): string {
-  const { TableName, ...table } = tableInput(name) as { TableName: string };
-  const properties = { TableName, ...table, TimeToLiveSpecification: { AttributeName: TTL_ATTRIBUTE, Enabled: true } };
+export function cloudFormation(name: string, choice: StreamChoice): string {
+  const { TableName, StreamSpecification, ...table } = tableInput(name, choice) as {
+    TableName: string;
+    StreamSpecification?: typeof STREAM;
+  };
+  const properties = {
+    TableName,
+    ...table,
+    TimeToLiveSpecification: { AttributeName: TTL_ATTRIBUTE, Enabled: true },
+    // CloudFormation has no other field for it: a type of view means that there is a stream.
+    ...(StreamSpecification && { StreamSpecification: { StreamViewType: StreamSpecification.StreamViewType } }),
+  };
   const resource = {
     Type: "AWS::DynamoDB::Table",
     DeletionPolicy: "Retain",
@@ -295,7 +336,7 @@ export function cloudFormation(name: string): string {
 }
 
 /** A Terraform resource of the table. */
-export function terraform(name: string): string {
+export function terraform(name: string, { stream }: StreamChoice): string {
   const quote = (value: string): string => JSON.stringify(value);
   const blocks = [
     ...attributes([TABLE_KEY, ...INDEXES]).map(({ AttributeName, AttributeType }) =>
@@ -319,6 +360,7 @@ export function terraform(name: string): string {
     billing_mode: quote("PAY_PER_REQUEST"),
     hash_key: quote(TABLE_KEY.hash),
     range_key: quote(TABLE_KEY.range),
+    ...(stream && { stream_enabled: "true", stream_view_type: quote(VIEW_TYPE) }),
   });
   return `resource "aws_dynamodb_table" "holdfast" {\n${[table, ...blocks].join("\n")}}\n`;
 }
@@ -353,10 +395,19 @@ const MIGRATED = [
   "dynamodb:UpdateTimeToLive",
 ] as const;
 
-/** The IAM policy with the least permissions. `migrates` includes creating and changing the table. */
+const FOLLOWED = ["dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"] as const;
+
+/**
+ * The IAM policy with the least permissions. `migrates` includes creating and changing the table, `stream` reading the table's
+ * stream.
+ */
 export function iamPolicy(
   name: string,
-  { migrates = true, region = "*" }: { migrates?: boolean; region?: string | undefined } = {},
+  {
+    migrates = true,
+    region = "*",
+    stream = false,
+  }: { migrates?: boolean; region?: string | undefined; stream?: boolean } = {},
 ): string {
   const table = `arn:${partitionOf(region)}:dynamodb:${region}:*:table/${name}`;
   const statement = {
@@ -365,7 +416,14 @@ export function iamPolicy(
     Action: [...USED, ...(migrates ? MIGRATED : ["dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"])],
     Resource: [table, `${table}/index/*`],
   };
-  return `${JSON.stringify({ Version: "2012-10-17", Statement: [statement] }, null, 2)}\n`;
+  const ofStream = {
+    Sid: "HoldfastStream",
+    Effect: "Allow",
+    Action: [...FOLLOWED],
+    Resource: [`${table}/stream/*`],
+  };
+  const statements = stream ? [statement, ofStream] : [statement];
+  return `${JSON.stringify({ Version: "2012-10-17", Statement: statements }, null, 2)}\n`;
 }
 
 function partitionOf(region: string): string {

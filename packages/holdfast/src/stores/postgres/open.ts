@@ -45,6 +45,7 @@ import { transitionOperations } from "./jobs/transitions.js";
 import { insideOf } from "./connection/savepoints.js";
 import { scheduleOperations } from "./schedules.js";
 import type { SchemaSettings } from "./schema/schema.js";
+import { storedOperations } from "./stored-operations.js";
 import { sqlFor } from "./connection/sql.js";
 import { tokenOperations } from "./tokens.js";
 import { TypesIndex } from "./schema/types-index.js";
@@ -479,7 +480,9 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
 
     heartbeat: (worker) => tracked(() => queries.heartbeat(db, worker, time())),
     deregister: (id) => tracked(() => queries.deregister(db, id, time())),
+    drainWorker: (id, draining) => tracked(() => queries.drainWorker(db, id, draining, time())),
     workers: () => tracked(() => queries.workers(db, time())),
+    ...storedOperations(sql, { db, time, tracked }),
 
     audit: (entries) => tracked(async () => (entries.length === 0 ? undefined : audit.append(db, entries, time()))),
     listAudit: (filter, page) => tracked(() => audit.list(db, filter, page)),

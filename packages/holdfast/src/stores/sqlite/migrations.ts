@@ -252,6 +252,24 @@ INSERT INTO holdfast_following VALUES (0, 0, 0);
 ALTER TABLE holdfast_paused ADD COLUMN paused_at INTEGER;
 ALTER TABLE holdfast_paused ADD COLUMN paused_by TEXT;
 `,
+  `
+ALTER TABLE holdfast_workers ADD COLUMN draining INTEGER NOT NULL DEFAULT 0;
+-- Changes of many jobs by the admin API. There are at most a few hundred.
+CREATE TABLE holdfast_operations (
+  id TEXT PRIMARY KEY,
+  started_at INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  ended_at INTEGER,
+  stop INTEGER NOT NULL DEFAULT 0,
+  -- The process that runs it, and until when. NULL: it has ended.
+  owner TEXT NOT NULL,
+  lease_until INTEGER,
+  summary TEXT NOT NULL,
+  -- May be large, so it comes last: the other columns are read without it.
+  plan TEXT NOT NULL
+) STRICT;
+CREATE INDEX holdfast_operations_running ON holdfast_operations (lease_until) WHERE lease_until IS NOT NULL;
+`,
 ];
 
 /** Applies pending migrations in one transaction, under the write lock: any number of processes may start together. */

@@ -224,7 +224,16 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
 
     heartbeat: (worker) => call("heartbeat", worker),
     deregister: (id) => call("deregister", id),
+    drainWorker: (id, draining) => call("drainWorker", id, draining),
     workers: () => call("workers"),
+    putOperation: (operation, lease) => call("putOperation", operation, lease),
+    claimOperation: (lease) => call("claimOperation", lease),
+    saveOperation: (progress) => call("saveOperation", progress),
+    endOperation: (end) => call("endOperation", end),
+    stopOperation: (id) => call("stopOperation", id),
+    getOperation: (id) => call("getOperation", id),
+    operations: () => call("operations"),
+    purgeOperations: (request) => call("purgeOperations", request),
 
     audit: async (entries) => (entries.length === 0 ? undefined : call("audit", entries)),
     async listAudit(filter, page) {

@@ -11,6 +11,7 @@ import type {
   HistoryRecord,
   InsertResult,
   NewJob,
+  OperationRecord,
   Outcome,
   SettleResult,
   Store,
@@ -229,8 +230,15 @@ export function workerRecord(overrides: Partial<WorkerRecord> = {}): WorkerRecor
     host: "host-1",
     pid: 4242,
     startedAt: 1_700_000_000_000,
+    version: "1.2.3",
+    jobs: [{ id: "018f4d2e-7b3a-7c11-8a55-00000000000a", type: "mail" }],
     ...overrides,
   };
+}
+
+/** An operation. Ids increase with every call. */
+export function newOperation(overrides: Partial<OperationRecord> = {}): OperationRecord {
+  return { id: newId(Date.now()), startedAt: 1_700_000_000_000, summary: "{}", plan: "{}", ...overrides };
 }
 
 /** An audit entry. Ids increase with every call. */

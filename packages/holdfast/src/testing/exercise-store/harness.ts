@@ -23,6 +23,7 @@ export const STORE_SUBJECTS = [
   "schedules: slots",
   "audit log",
   "tokens",
+  "operations",
   "error groups",
   "history records",
   "migrate, close and hints",

@@ -15,7 +15,9 @@ import { keyCases } from "./keys.js";
 import { leaseCases } from "./leases.js";
 import { lifecycleCases } from "./lifecycle.js";
 import { noteCases } from "./notes.js";
+import { operationCases } from "./operations.js";
 import { ownSettingsCases } from "./own-settings.js";
+import { pagingCases } from "./paging.js";
 import { processCases } from "./processes.js";
 import { queryCases } from "./queries.js";
 import { caseDefiner, type DefineCase } from "./scene.js";
@@ -51,12 +53,16 @@ const CASES: Readonly<Record<StoreSubject, (test: DefineCase) => void>> = {
   "update and keys": updateCases,
   "settings, parents and orders": ownSettingsCases,
   maintenance: maintenanceCases,
-  queries: queryCases,
+  queries: (test) => {
+    queryCases(test);
+    pagingCases(test);
+  },
   schedules: scheduleCases,
   "schedules: fire": firingCases,
   "schedules: slots": firedSlotCases,
   "audit log": auditCases,
   tokens: tokenCases,
+  operations: operationCases,
   "error groups": errorGroupCases,
   "history records": historyRecordCases,
   "migrate, close and hints": lifecycleCases,

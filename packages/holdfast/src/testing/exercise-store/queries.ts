@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { STATE_NAMES } from "../../job/state.js";
-import type { JobFilter, JobPage, Skipped, Store, StoredJob } from "../../store.js";
+import type { JobFilter, Skipped } from "../../store.js";
 import {
   add,
   addAll,
@@ -19,6 +19,7 @@ import {
   settleOne,
   workerRecord,
 } from "./builders.js";
+import { ids, list, pagesOf } from "./paging.js";
 import type { DefineCase } from "./scene.js";
 
 export function queryCases(test: DefineCase): void {
@@ -81,7 +82,7 @@ export function queryCases(test: DefineCase): void {
           cursor = passed.cursor;
         } while (cursor !== null && left > 0);
         assert.equal(offset - left, Math.min(offset, all.length), JSON.stringify(filter));
-        const rest = cursor === null ? [] : ids((await pagesOf(store, filter, 1_000, cursor)).flat());
+        const rest = cursor === null ? [] : ids((await pagesOf(store, filter, { from: cursor })).flat());
         assert.deepEqual(rest, all.slice(offset), JSON.stringify(filter));
       }
     }
@@ -151,7 +152,7 @@ export function queryCases(test: DefineCase): void {
     ];
     for (const [filter, expected] of cases) {
       for (const limit of [2, 100]) {
-        assert.deepEqual(ids((await pagesOf(store, filter, limit)).flat()), expected, JSON.stringify(filter));
+        assert.deepEqual(ids((await pagesOf(store, filter, { limit })).flat()), expected, JSON.stringify(filter));
       }
       const oldest = await store.list(filter, { limit: 100, cursor: null, order: "oldest" });
       if (oldest.cursor === null) assert.deepEqual(ids(oldest.jobs), expected.toReversed(), JSON.stringify(filter));
@@ -211,51 +212,14 @@ export function queryCases(test: DefineCase): void {
     }
   });
 
-  test("paging returns every job once, newest first", async ({ store, clock }) => {
-    const created: string[] = [];
-    // Several per millisecond: the cursor must distinguish them.
-    for (let count = 0; count < 5; count++) {
-      created.push(...(await addAll(store, newJobs(5, { tags: [count % 2 === 0 ? "even" : "odd"] }))));
-      await clock.advance(1);
-    }
-    for (const job of await claim(store, { limit: 9 })) await finish(store, job);
-    for (const limit of [1, 3, 5, 25, 100]) {
-      const pages = await pagesOf(store, {}, limit);
-      assert.ok(
-        pages.every((page) => page.length <= limit),
-        `at most ${limit} a page`,
-      );
-      const all = pages.flat();
-      assert.deepEqual(ids(all).toSorted(), created.toSorted(), `by ${limit}`);
-      assert.ok(
-        all.every((job, index) => index === 0 || job.createdAt <= (all[index - 1]?.createdAt ?? 0)),
-        "newest first",
-      );
-    }
-    assert.equal((await pagesOf(store, { tag: "odd", states: ["pending", "completed"] }, 3)).flat().length, 10);
-  });
-
-  test("new and changed jobs do not shift later pages", async ({ store, clock }) => {
-    const created: string[] = [];
-    for (let count = 0; count < 6; count++) {
-      created.unshift(await add(store));
-      await clock.advance(1);
-    }
-    const first = await store.list({}, { limit: 3, cursor: null });
-    await add(store);
-    await finish(store, await claimOne(store));
-    const rest = first.cursor === null ? [] : (await pagesOf(store, {}, 10, first.cursor)).flat();
-    assert.deepEqual(ids([...first.jobs, ...rest]), created);
-  });
-
   test("list without payloads omits only inputs and outputs", async ({ store }) => {
     const large = JSON.stringify("x".repeat(20_000));
     await addAll(store, [newJob({ input: large, tags: ["a"], user: "u" }), newJob({ input: '{"small":1}' })]);
     await finish(store, await claimOne(store), "completed");
-    const whole = (await pagesOf(store, {}, 10)).flat();
+    const whole = (await pagesOf(store, {}, { limit: 10 })).flat();
     assert.ok(whole.some(({ input }) => input === large) && whole.some(({ input }) => input === '{"small":1}'));
     assert.ok(whole.some(({ output }) => output !== null));
-    const bare = (await pagesOf(store, {}, 10, null, false)).flat();
+    const bare = (await pagesOf(store, {}, { limit: 10, payloads: false })).flat();
     assert.deepEqual(
       bare,
       whole.map((job) => ({ ...job, input: "null", output: null })),
@@ -475,9 +439,38 @@ export function queryCases(test: DefineCase): void {
     await store.heartbeat(workerRecord({ id: "w1", running: 3 }));
     const workers = (await store.workers()).toSorted((a, b) => a.id.localeCompare(b.id));
     assert.deepEqual(workers, [
-      { ...workerRecord({ id: "w1", running: 3 }), seenAt: clock.now(), left: false },
-      { ...workerRecord({ id: "w2", queues: null, types: [], schedules: [] }), seenAt: firstSeen, left: false },
+      { ...workerRecord({ id: "w1", running: 3 }), seenAt: clock.now(), left: false, draining: false },
+      {
+        ...workerRecord({ id: "w2", queues: null, types: [], schedules: [] }),
+        seenAt: firstSeen,
+        left: false,
+        draining: false,
+      },
     ]);
+  });
+
+  test("a worker learns from its heartbeat that it drains", async ({ store, clock }) => {
+    assert.equal(await store.drainWorker("w1", true), false);
+    assert.deepEqual(await store.heartbeat(workerRecord({ id: "w1" })), { draining: false });
+    assert.deepEqual(await store.heartbeat(workerRecord({ id: "w2" })), { draining: false });
+    assert.equal(await store.drainWorker("w1", true), true);
+    assert.equal(await store.drainWorker("w1", true), true);
+    await clock.advance(1_000);
+    assert.deepEqual(await store.heartbeat(workerRecord({ id: "w1", running: 1 })), { draining: true });
+    assert.deepEqual(await store.heartbeat(workerRecord({ id: "w2" })), { draining: false });
+    const draining = (await store.workers()).map((worker) => `${worker.id} ${worker.running} ${worker.draining}`);
+    assert.deepEqual(draining.toSorted(), ["w1 1 true", "w2 2 false"]);
+    assert.equal(await store.drainWorker("w1", false), true);
+    assert.deepEqual(await store.heartbeat(workerRecord({ id: "w1" })), { draining: false });
+  });
+
+  test("a worker that stopped or expired cannot drain", async ({ store, clock }) => {
+    await store.heartbeat(workerRecord({ id: "w1" }));
+    await store.heartbeat(workerRecord({ id: "w2" }));
+    await store.deregister("w1");
+    assert.equal(await store.drainWorker("w1", true), false);
+    await clock.advance(3_601_000);
+    assert.equal(await store.drainWorker("w2", true), false);
   });
 
   test("a deregistered worker is listed as left", async ({ store, clock }) => {
@@ -499,32 +492,4 @@ export function queryCases(test: DefineCase): void {
 /** One queue per state, so that creating a job in its state claims no other. */
 function place(state: string): { queue: string } {
   return { queue: state };
-}
-
-async function list(store: Store, filter: JobFilter): Promise<StoredJob[]> {
-  return (await pagesOf(store, filter, 1_000)).flat();
-}
-
-/** Ends at a null cursor, because a page may be short although more follow. */
-async function pagesOf(
-  store: Store,
-  filter: JobFilter,
-  limit: number,
-  from: string | null = null,
-  payloads = true,
-): Promise<StoredJob[][]> {
-  const pages: StoredJob[][] = [];
-  let cursor = from;
-  do {
-    const page: JobPage = await store.list(filter, { limit, cursor, payloads });
-    if (page.cursor !== null) assert.match(page.cursor, /^[\w-]{1,200}$/, "the cursor fits in a URL");
-    pages.push(page.jobs);
-    cursor = page.cursor;
-    assert.ok(pages.length < 1_000, "paging must end");
-  } while (cursor !== null);
-  return pages;
-}
-
-function ids(jobs: readonly { id: string }[]): string[] {
-  return jobs.map((job) => job.id);
 }

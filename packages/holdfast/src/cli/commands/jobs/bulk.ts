@@ -6,7 +6,7 @@ import { UsageError, CommandError } from "../../errors.js";
 import type { Output } from "../../ui/output.js";
 import { CONNECTION_FLAGS, withAdmin } from "../../store/admin-connection.js";
 import { countOf, jobs as jobsText } from "../../ui/format.js";
-import { conditionsOf, FILTER, type GivenFilter } from "./filter.js";
+import { conditionsOf, FILTER, isSearch, type GivenFilter } from "./filter.js";
 import { hintIfNothingMatched, ID_NAMES } from "./filter-hints.js";
 
 export const IDS: {
@@ -56,10 +56,10 @@ export async function changeJobs(
 ): Promise<void> {
   const [id] = "ids" in target ? target.ids : [];
   if (id === undefined || ("ids" in target && target.ids.length > 1)) {
-    const isSearch = "filter" in target && target.filter.input !== undefined;
-    const summary = { done, skipped: isSearch ? null : skipped };
+    const searches = "filter" in target && isSearch(target.filter);
+    const summary = { done, skipped: searches ? null : skipped };
     const { examined, changed } = await follow(context, client, await many(client, target), summary);
-    if (flags !== undefined) hintIfNothingMatched(context, flags, isSearch ? changed : examined);
+    if (flags !== undefined) hintIfNothingMatched(context, flags, searches ? changed : examined);
     return;
   }
   const { status } = await one(client, id);
@@ -95,6 +95,8 @@ export function bulkCommand(
 }
 
 const POLL_MS = 200;
+// Ids in one line.
+const MAX_NAMED = 5;
 
 interface Summary {
   readonly done: string;
@@ -130,8 +132,11 @@ export async function follow(
 function printSummary(output: Output, operation: OperationResult, { done, skipped }: Summary): void {
   const { changed, examined, state } = operation;
   // Missing in the result of an older server.
-  const { requested = 0, unchanged = [] } = operation as Partial<OperationResult>;
-  const named = unchanged.length === 0 ? "" : `: ${unchanged.join(", ")}${isAll(operation) ? "" : ", …"}`;
+  const { requested = 0, unchanged = [], reasons = {} } = operation as Partial<OperationResult>;
+  const hasReasons = Object.keys(reasons).length > 0;
+  const ids = hasReasons ? [] : unchanged.slice(0, MAX_NAMED);
+  const rest = examined - changed - unchanged.length;
+  const named = ids.length === 0 ? "" : `: ${ids.join(", ")}${ids.length < examined - changed ? ", …" : ""}`;
   const [count, why] =
     skipped === null
       ? [jobsText(changed - requested), `; ${countOf(examined)} examined`]
@@ -145,12 +150,12 @@ function printSummary(output: Output, operation: OperationResult, { done, skippe
       : [`cancellation requested for ${countOf(requested)} running ${requested === 1 ? "job" : "jobs"}`]),
     ...(state === "stopped" ? ["then stopped"] : []),
   ];
-  output.result(operation, (writer) => writer.line(`${parts.join(", ")}${why}`));
-}
-
-/** Whether all ids that were not changed are named. */
-function isAll({ changed, examined, unchanged }: OperationResult): boolean {
-  return unchanged.length >= examined - changed;
+  output.result(operation, (writer) => {
+    writer.line(`${parts.join(", ")}${why}`);
+    if (!hasReasons) return;
+    for (const id of unchanged) writer.line(`  ${id}: ${reasons[id] ?? "not changed"}`);
+    if (rest > 0) writer.line(`  and ${countOf(rest)} more`);
+  });
 }
 
 /** A request in flight at Ctrl-C has no response. */

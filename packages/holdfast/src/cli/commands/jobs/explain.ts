@@ -34,12 +34,18 @@ export function changeOf(id: string, { kind, change, queue }: ReasonResult, on: 
     case "dead":
     case "cancelled":
       return `To run it again, run: holdfast jobs retry ${id}${on}`;
+    case "expired":
+      return `When it is dead, to run it without an expiry, run: holdfast jobs retry ${id}${on}`;
     case "leased":
+      // Null if its cancellation was requested already, or for a caller with the role user.
+      if (change === null) return null;
       return `To stop it, run: holdfast jobs cancel ${id}${on}`;
     case "due-later":
     case "retry":
       return `To make it due now, run: holdfast jobs promote ${id}${on}`;
     case "ahead":
+      // The role user may not change priorities.
+      if (change === null) return null;
       return `Start more workers, or move it up: holdfast jobs update ${id} --set-priority 10${on}`;
     case "paused":
       return queue === undefined ? change : `To resume, run: holdfast queues resume ${queue ?? "--all"}${on}`;

@@ -17,6 +17,7 @@ export const FILTER_NAMES: Readonly<Record<string, string>> = {
   "input.path": "--input-path",
   "input.equals": "--equals",
   "input.text": "--input-text",
+  error: "--error",
   createdAfter: "--after",
   createdBefore: "--before",
   cursor: "--cursor",

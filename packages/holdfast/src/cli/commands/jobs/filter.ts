@@ -46,6 +46,7 @@ type FilterFlags = {
       | "input-path"
       | "equals"
       | "input-text"
+      | "error"
       | "after"
       | "before",
       TextFlag
@@ -90,6 +91,11 @@ export const FILTER: FilterFlags = {
     placeholder: "text",
     description: "Only jobs with this text in their input. Case is ignored.",
   },
+  error: {
+    kind: "text",
+    placeholder: "text",
+    description: "Only jobs with this text in the message or code of their error. Case is ignored.",
+  },
   after: {
     kind: "text",
     form: "past",
@@ -122,13 +128,29 @@ export interface GivenFilter {
   readonly "input-path": string | undefined;
   readonly equals: string | undefined;
   readonly "input-text": string | undefined;
+  readonly error: string | undefined;
   readonly after: string | undefined;
   readonly before: string | undefined;
 }
 
 /** The filter of the given flags. */
 export function conditionsOf(given: GivenFilter): JobConditions {
-  const { id = [], state, type, queue, priority, user, tag, key, schedule, parent, fingerprint, after, before } = given;
+  const {
+    id = [],
+    state,
+    type,
+    queue,
+    priority,
+    user,
+    tag,
+    key,
+    schedule,
+    parent,
+    fingerprint,
+    error,
+    after,
+    before,
+  } = given;
   const input = inputOf(given);
   return {
     ...(id.length > 0 && { id }),
@@ -144,6 +166,7 @@ export function conditionsOf(given: GivenFilter): JobConditions {
     ...(parent !== undefined && { parent }),
     ...(fingerprint !== undefined && { fingerprint }),
     ...(input !== undefined && { input }),
+    ...(error !== undefined && { error }),
     ...(after !== undefined && { createdAfter: readTime(after, "past") }),
     ...(before !== undefined && { createdBefore: readTime(before, "past") }),
   };
@@ -180,4 +203,9 @@ function valueOf(text: string): unknown {
   } catch {
     return text;
   }
+}
+
+/** Whether each call examines a limited number of jobs, because no index helps. */
+export function isSearch({ input, error }: Pick<JobConditions, "input" | "error">): boolean {
+  return input !== undefined || error !== undefined;
 }

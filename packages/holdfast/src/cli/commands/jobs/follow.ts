@@ -6,6 +6,7 @@ import { CONNECTION_FLAGS, withAdmin } from "../../store/admin-connection.js";
 import { clockOf, stateOf } from "../../ui/format.js";
 
 const POLL_MS = 500;
+const PAGE = 1_000;
 
 export const follow: Command = command({
   name: "follow",
@@ -36,14 +37,18 @@ export const follow: Command = command({
       while (!stop.aborted) {
         const page: TransitionResult = await client.transitions.list({
           ...conditions,
+          limit: PAGE,
           ...(cursor !== undefined && { cursor }),
         });
-        cursor = page.cursor;
-        for (const { id, type, queue, to, at } of page.transitions) {
-          output.event({ id, type, queue, to, at, cursor }, (writer) =>
+        const last = page.transitions.length - 1;
+        for (const [index, { id, type, queue, to, at }] of page.transitions.entries()) {
+          // The cursor of the page is after its last change. A script that stops before that must get the others again.
+          const here = index === last ? page.cursor : cursor;
+          output.event({ id, type, queue, to, at, cursor: here }, (writer) =>
             writer.line(`${clockOf(at)}  `, stateOf(to, to.padEnd(9)), `  ${id}  ${type} (${queue})`),
           );
         }
+        cursor = page.cursor;
         if (page.transitions.length === 0) await sleep(POLL_MS, null, { signal: stop }).catch(() => {});
       }
     });

@@ -5,7 +5,7 @@ import { CONNECTION_FLAGS, withAdmin } from "../../store/admin-connection.js";
 import { attemptOf, countOf, errorOf, jobs as jobsText, stateOf, timeOf } from "../../ui/format.js";
 import type { TextWriter } from "../../ui/output.js";
 import { paint, type Part } from "../../ui/style.js";
-import { conditionsOf, FILTER, ID_FLAG } from "./filter.js";
+import { conditionsOf, isSearch, FILTER, ID_FLAG } from "./filter.js";
 import { FILTER_NAMES, hintIfNothingMatched } from "./filter-hints.js";
 
 // Each call of a search by input examines a limited number of jobs. The command goes on for this long.
@@ -30,7 +30,7 @@ export const list: Command = command({
   ],
   run(context, { flags }) {
     const conditions = conditionsOf(flags);
-    const isSearch = conditions.input !== undefined;
+    const searches = isSearch(conditions);
     return withAdmin(context, { ...flags, names: FILTER_NAMES }, async (client) => {
       const { limit, offset, cursor, order } = flags;
       const page = await listPages(client, {
@@ -42,11 +42,11 @@ export const list: Command = command({
       });
       context.output.result(page, (writer) => {
         if (page.jobs.length > 0) showJobs(writer, page);
-        else if (isSearch && page.cursor !== null) writer.line("No matching jobs so far.");
+        else if (searches && page.cursor !== null) writer.line("No matching jobs so far.");
         else writer.line("No matching jobs.");
       });
       if (page.cursor === null) return hintIfNothingMatched(context, flags, page.jobs.length);
-      const more = isSearch ? `${jobsText(page.examined)} examined. To continue` : "More jobs";
+      const more = searches ? `${jobsText(page.examined)} examined. To continue` : "More jobs";
       context.output.note(paint(`${more}: --cursor ${page.cursor}`, "gray"));
     });
   },
@@ -55,7 +55,7 @@ export const list: Command = command({
 /** If few of very many jobs match, a page may be short without being the last: reads on until `limit` jobs are found. */
 async function listPages(client: AdminClient, query: JobQuery & { limit: number }): Promise<JobListResult> {
   const { limit, offset: _offset, ...others } = query;
-  const until = query.input === undefined ? Infinity : performance.now() + SEARCH_MS;
+  const until = isSearch(query) ? performance.now() + SEARCH_MS : Infinity;
   const page = await client.jobs.list(query);
   while (page.cursor !== null && page.jobs.length < limit && performance.now() < until) {
     const more = await client.jobs.list({ ...others, limit: limit - page.jobs.length, cursor: page.cursor });

@@ -7,6 +7,8 @@ import type { DynamoClient } from "./table.js";
 export interface DynamoOptions {
   /** Your own `DynamoDBClient` of the AWS SDK. Default: Holdfast creates one. */
   client?: DynamoClient;
+  /** Your own `DynamoDBStreamsClient`. Default: Holdfast creates one with the configuration of `client`. */
+  streamsClient?: DynamoClient;
   /** The name of the table. Default `holdfast`. */
   table?: string;
   /** Not with `client`. Default: as the environment configures the AWS SDK. */
@@ -29,12 +31,18 @@ export interface DynamoOptions {
   requests?: number;
   /** How long to wait for a response before the request is sent again. Default 5,000. */
   requestTimeoutMs?: number;
+  /**
+   * `true`: `migrate` creates the table with a stream, or enables it, and `hf.follow` reads it. `false`: `hf.follow` does not read the
+   * stream. Default: `hf.follow` reads it if the table has one. Holdfast never disables a stream.
+   */
+  stream?: boolean;
   /** For tests. Default: the local clock, corrected by DynamoDB's responses. */
   clock?: Clock;
 }
 
 const FIELDS: ReadonlySet<string> = optionKeys<DynamoOptions>({
   client: true,
+  streamsClient: true,
   table: true,
   region: true,
   endpoint: true,
@@ -43,13 +51,14 @@ const FIELDS: ReadonlySet<string> = optionKeys<DynamoOptions>({
   slack: true,
   requests: true,
   requestTimeoutMs: true,
+  stream: true,
   clock: true,
 });
 const MAX_SHARDS = 1_000;
 const REQUEST_TIMEOUT_MS = 5_000;
 
 /** The validated options with defaults. */
-export interface DynamoSettings extends Pick<DynamoOptions, "client" | "region" | "endpoint"> {
+export interface DynamoSettings extends Pick<DynamoOptions, "client" | "streamsClient" | "region" | "endpoint"> {
   /** The name of the table. */
   name: string;
   shards: number | null;
@@ -57,12 +66,14 @@ export interface DynamoSettings extends Pick<DynamoOptions, "client" | "region" 
   requests: number;
   requestTimeoutMs: number;
   slack: number;
+  /** Null: the table may have a stream or not. */
+  stream: boolean | null;
 }
 
 /** Validates the options. Does not connect, and does not load the AWS SDK. */
 export function readDynamoOptions(given: DynamoOptions): DynamoSettings {
   refuseUnknown(given, FIELDS, "dynamodb");
-  const { client, region, endpoint } = given;
+  const { client, streamsClient, region, endpoint } = given;
   const name = given.table ?? "holdfast";
   if (typeof name !== "string" || !/^[\w.-]{3,255}$/.test(name)) {
     throw new InvalidOptionError(
@@ -72,6 +83,12 @@ export function readDynamoOptions(given: DynamoOptions): DynamoSettings {
   }
   if (client !== undefined && typeof client?.send !== "function") {
     throw new InvalidOptionError("client", "is not an AWS SDK client; create it with new DynamoDBClient({ … })");
+  }
+  if (streamsClient !== undefined && typeof streamsClient?.send !== "function") {
+    throw new InvalidOptionError(
+      "streamsClient",
+      "is not an AWS SDK client; create it with new DynamoDBStreamsClient({ … })",
+    );
   }
   for (const field of ["region", "endpoint"] as const) {
     if (client !== undefined && given[field] !== undefined)
@@ -93,8 +110,12 @@ export function readDynamoOptions(given: DynamoOptions): DynamoSettings {
   const slack = given.slack ?? 1;
   if (typeof slack !== "number" || !(slack >= 0 && slack <= 1))
     throw new InvalidOptionError("slack", `${show(slack)} must be a number from 0 to 1`);
+  const stream = given.stream ?? null;
+  if (stream !== null && typeof stream !== "boolean")
+    throw new InvalidOptionError("stream", `${show(stream)} must be true or false`);
   return {
     ...(client !== undefined && { client }),
+    ...(streamsClient !== undefined && { streamsClient }),
     ...(region !== undefined && { region }),
     ...(endpoint !== undefined && { endpoint }),
     name,
@@ -103,11 +124,25 @@ export function readDynamoOptions(given: DynamoOptions): DynamoSettings {
     requests,
     requestTimeoutMs,
     slack,
+    stream,
   };
 }
 
 const STRING_FIELDS: readonly string[] = ["region", "endpoint"];
-const URL_FIELDS: readonly string[] = [...STRING_FIELDS, "shards", "marginMs", "slack", "requests", "requestTimeoutMs"];
+const FLAG_FIELDS: readonly string[] = ["stream"];
+const FLAGS: ReadonlyMap<string, boolean> = new Map([
+  ["true", true],
+  ["false", false],
+]);
+const URL_FIELDS: readonly string[] = [
+  ...STRING_FIELDS,
+  "shards",
+  "marginMs",
+  "slack",
+  "requests",
+  "requestTimeoutMs",
+  ...FLAG_FIELDS,
+];
 
 /** `dynamodb://table?region=eu-central-1&shards=8`. */
 export function readDynamoUrl(url: string): DynamoOptions {
@@ -125,6 +160,10 @@ export function readDynamoUrl(url: string): DynamoOptions {
     if (!URL_FIELDS.includes(name))
       throw new InvalidOptionError("store", `${show(name)} in the URL is none of ${URL_FIELDS.join(", ")}`);
     if (name in options) throw new InvalidOptionError("store", `${name} is in the URL twice`);
+    if (FLAG_FIELDS.includes(name)) {
+      options[name] = FLAGS.get(value) ?? value;
+      continue;
+    }
     const isNumber = /^[\d.]+$/.test(value);
     options[name] = isNumber && !STRING_FIELDS.includes(name) ? Number(value) : value;
   }

@@ -1,9 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Item } from "./attributes.js";
+import { attributeOf, stringOf, type Item } from "./attributes.js";
 import { Expression, type Change } from "./expressions.js";
 import { storeError, isTransient, isUnreachable, mayHaveSucceeded } from "./errors.js";
-import { attributeOf } from "./attributes.js";
 import { TABLE_KEY, type Key } from "../jobs/item-keys.js";
 import { ServerTime } from "./server-time.js";
 
@@ -213,12 +212,27 @@ export class Table {
     const keys = [...new Map(given.map((key) => [JSON.stringify([key.pk, key.sk]), key])).values()];
     const parts: Key[][] = [];
     for (let from = 0; from < keys.length; from += MAX_BATCH_GET) parts.push(keys.slice(from, from + MAX_BATCH_GET));
-    return (await Promise.all(parts.map((part) => this.#getSome(part.map(keyItem), retryLimit)))).flat();
+    return (await Promise.all(parts.map((part) => this.#getRepeatedly(part.map(keyItem), retryLimit)))).flat();
   }
 
-  async #getSome(keys: Item[], { withinMs = Number.POSITIVE_INFINITY }: RetryLimit): Promise<Item[]> {
-    const found: Item[] = [];
+  /** Reads up to 100 keys in one request. `unread`: the `pk` of those that DynamoDB did not read. */
+  async getSome(keys: readonly Key[]): Promise<{ items: Item[]; unread: ReadonlySet<string> }> {
+    if (keys.length === 0) return { items: [], unread: new Set() };
+    const unique = [...new Map(keys.map((key) => [JSON.stringify([key.pk, key.sk]), keyItem(key)])).values()];
+    const { found, remaining } = await this.#getOnce(unique);
+    return { items: found, unread: new Set(remaining.map((key) => stringOf(key, "pk") ?? "")) };
+  }
+
+  async #getOnce(keys: Item[], retryLimit: RetryLimit = {}): Promise<{ found: Item[]; remaining: Item[] }> {
     const { name } = this.#options;
+    const request = { RequestItems: { [name]: { Keys: keys, ConsistentRead: true } } };
+    const options = { addTableName: false, ...retryLimit };
+    const { Responses, UnprocessedKeys } = await this.send("BatchGetItem", request, options);
+    return { found: [...(Responses?.[name] ?? [])], remaining: UnprocessedKeys?.[name]?.Keys ?? [] };
+  }
+
+  async #getRepeatedly(keys: Item[], { withinMs = Number.POSITIVE_INFINITY }: RetryLimit): Promise<Item[]> {
+    const found: Item[] = [];
     const from = performance.now();
     let remaining = keys;
     for (let round = 0; remaining.length > 0; round++) {
@@ -227,13 +241,9 @@ export class Table {
       const leftMs = withinMs - (performance.now() - from);
       if (round > 0 && leftMs < 0)
         throw storeError(Object.assign(new Error("not all items were read"), UNREAD), this.where);
-      const request = { RequestItems: { [name]: { Keys: remaining, ConsistentRead: true } } };
-      const { Responses, UnprocessedKeys } = await this.send("BatchGetItem", request, {
-        addTableName: false,
-        withinMs: leftMs,
-      });
-      found.push(...(Responses?.[name] ?? []));
-      remaining = UnprocessedKeys?.[name]?.Keys ?? [];
+      const read = await this.#getOnce(remaining, { withinMs: leftMs });
+      found.push(...read.found);
+      ({ remaining } = read);
     }
     return found;
   }

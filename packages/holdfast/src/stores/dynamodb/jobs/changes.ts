@@ -247,7 +247,7 @@ export class Changes {
 
   /** Deletes a job that has not changed since it was read, with its other items and its key in one of these scopes. */
   async delete(job: JobItem, scopes: readonly string[], now: number): Promise<boolean> {
-    const written = await deleteJob(this.#table, job, ifUnchanged(job), now);
+    const written = await deleteJob(this.#table, job, ifUnchanged(job), { now });
     if (!written.done) return false;
     if (job.state === "completed") this.#parts.counts.deleted(job, numberOf(job.item, "ttl"));
     await deleteLeftovers(this.#table, job, scopes, now);

@@ -1,3 +1,4 @@
+import type { FinishedState } from "../../../job/state.js";
 import { itemOf, numberOf, stringOf, type Item } from "../connection/attributes.js";
 import { deleteDetails } from "./job-details.js";
 import { Change } from "../connection/expressions.js";
@@ -14,10 +15,18 @@ const TOMBSTONE_MS = 300_000;
  * Lost responses: the enqueue of the job may still be waiting for its response and be sent again. The tombstone names
  * that enqueue, so that it does not create the job a second time. All other operations treat the tombstone as missing,
  * and DynamoDB's time to live deletes it. A put costs as much as a delete.
+ *
+ * `ended`: the state in which the job finishes with this write. The table's stream has the tombstone, and followers read it there.
  */
-export async function deleteJob(table: Table, job: JobItem, when: Change, now: number): Promise<Written> {
+export async function deleteJob(
+  table: Table,
+  job: JobItem,
+  when: Change,
+  { now, ended = null }: { now: number; ended?: FinishedState | null },
+): Promise<Written> {
   const { id, fence, listed } = job;
-  const tombstone = itemOf({ ...jobKey(id), dropped: fence, listed, ttl: ttlSeconds(now + TOMBSTONE_MS) });
+  const ending = ended === null ? {} : { ended, ended_at: now };
+  const tombstone = itemOf({ ...jobKey(id), dropped: fence, listed, ...ending, ttl: ttlSeconds(now + TOMBSTONE_MS) });
   const written = await table.put(tombstone, when);
   const isOwnWrite = !written.done && written.resent && written.found !== null && isTombstoneOf(written.found, job);
   return isOwnWrite ? { done: true, old: null } : written;

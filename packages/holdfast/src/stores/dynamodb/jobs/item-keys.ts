@@ -32,6 +32,8 @@ export const TOKEN_COUNT: Key = { pk: "token-count", sk: "token-count" };
 export const CURSOR_KEY: Key = { pk: "cursor-key", sk: "cursor-key" };
 /** Groups of errors, by fingerprint. */
 export const ERROR_GROUPS = "error-groups";
+/** Operations of the admin API. */
+export const OPERATIONS = "operations";
 /** Whether jobs are followed, and the number of the last batch of recorded transitions. */
 export const FOLLOWING: Key = { pk: "following", sk: "following" };
 /** The months that have audit entries. */
@@ -42,6 +44,9 @@ export function jobKey(id: string): Key {
 }
 export function idOf(pk: string): string {
   return pk.slice(4);
+}
+export function isJobKey(pk: string, sk: string): boolean {
+  return sk === "job" && pk.startsWith("job#");
 }
 export function uniqueKey(key: string): Key {
   return { pk: `key#${key}`, sk: "key" };
@@ -60,6 +65,11 @@ export function historyKey(resolution: string): string {
 /** A batch of recorded transitions. Each is in a partition of its own, so that no partition limits them. */
 export function transitionsKey(number: number): Key {
   return { pk: `transitions#${number}`, sk: "transitions" };
+}
+
+/** A position in the table's stream that does not fit into a cursor. */
+export function positionKey(id: string): Key {
+  return { pk: `position#${id}`, sk: "position" };
 }
 
 /** The partition of a month's audit entries. */
@@ -116,7 +126,6 @@ export function newListedKey(createdAt: number, id: string): string {
   lastCreated = createdAt;
   return `${sortableTime(createdAt)}#${String(sequence).padStart(SEQUENCE_DIGITS, "0")}#${id}`;
 }
-export const LISTED_PATTERN: RegExp = /^\d{15}#\d{6,}#[0-9a-f-]{36}$/;
 const SEQUENCE_DIGITS = 6;
 
 /** Which list partitions a job is in. Dead and cancelled jobs are few and often listed, so they have their own. */

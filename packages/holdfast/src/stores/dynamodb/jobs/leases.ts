@@ -211,7 +211,7 @@ export class Leases {
 
   /** Deletes the job. Its key of scope `forever` stays. */
   async #delete(job: JobItem, when: Change, to: FinishedState, now: number): Promise<Written> {
-    const written = await deleteJob(this.#table, job, when, now);
+    const written = await deleteJob(this.#table, job, when, { now, ended: to });
     if (!written.done) return written;
     this.#counts.finishedAndDeleted(to, now);
     this.#transitions.add(job, to, now);

@@ -1,48 +1,39 @@
-import { isFinished, isLeased, type State } from "../../../job/state.js";
+import { isFinished } from "../../../job/state.js";
 import type { JobFilter, JobPage, PageRequest, Scope, StoredJob } from "../../../store.js";
-import { InvalidOptionError } from "../../../errors.js";
 import { stringOf, type Item } from "../connection/attributes.js";
-import { inputsOf, wholeJob } from "./job-details.js";
 import type { Config, SharedConfig } from "../connection/config.js";
-import { isDeleted, readItem, storedJob } from "./items.js";
-import {
-  CHILDREN,
-  classOf,
-  ERRORS,
-  idOf,
-  jobKey,
-  laneKey,
-  LIST_CLASSES,
-  LISTED,
-  LISTED_PATTERN,
-  LIVE,
-  OWNED,
-  sortableTime,
-} from "./item-keys.js";
-import { mergeShards } from "./merge-shards.js";
 import type { Page, Table } from "../connection/table.js";
-
-type Order = "newest" | "oldest";
-
-/** The part of a list that a page may contain. */
-interface Window {
-  order: Order;
-  /** Only jobs with at least this `listed` key. */
-  from: string | null;
-  /** Only jobs with a smaller `listed` key. */
-  below: string | null;
-  /** The last job of the previous page. */
-  cursor: string | null;
-}
+import { BoundedLists } from "./bounded-lists.js";
+import { CHILDREN, classOf, ERRORS, idOf, jobKey, LIST_CLASSES, LISTED, LIVE, OWNED } from "./item-keys.js";
+import { isDeleted, readItem, storedJob } from "./items.js";
+import { inputsOf, wholeJob } from "./job-details.js";
+import { cursorOf, positionOf } from "./list-cursors.js";
+import { lanesOf, matches, matchesNothing, mayBe } from "./list-matching.js";
+import {
+  after,
+  boundsOf,
+  candidate,
+  comesFirst,
+  isEmptyWindow,
+  isInside,
+  listedOf,
+  windowOf,
+  type Candidate,
+  type Order,
+  type Window,
+} from "./list-window.js";
+import { mergeShards } from "./merge-shards.js";
 
 /** get and list. No list scans the table: each reads an index in the order of the page. */
 export class Queries {
   readonly #table: Table;
   readonly #config: SharedConfig;
+  readonly #bounded: BoundedLists;
 
   constructor(table: Table, config: SharedConfig) {
     this.#table = table;
     this.#config = config;
+    this.#bounded = new BoundedLists(table, config);
   }
 
   async get(id: string, { user }: Scope, now: number): Promise<StoredJob | null> {
@@ -53,14 +44,12 @@ export class Queries {
   }
 
   async list(filter: JobFilter, page: PageRequest, now: number): Promise<JobPage> {
-    const { limit, cursor, payloads = true, order = "newest" } = page;
-    const window = windowOf(filter, cursor, order);
-    const isEmpty =
-      [filter.ids, filter.states, filter.types, filter.queues].some((names) => names?.length === 0) ||
-      // DynamoDB rejects it with the same error as a missing index.
-      (filter.fingerprint !== undefined && !isKeyValue(filter.fingerprint));
-    // DynamoDB rejects a range whose end is before its start.
-    if (isEmpty || (window.from !== null && window.below !== null && window.from > window.below)) return NO_JOBS;
+    if (matchesNothing(filter)) return NO_JOBS;
+    const { limit, payloads = true, order = "newest", anyOrder = false } = page;
+    const position = positionOf(page.cursor, { anyOrder });
+    if (anyOrder) return this.#bounded.page(filter, page, position, now);
+    const window = windowOf(filter, position.listed, order);
+    if (isEmptyWindow(window)) return NO_JOBS;
     const jobs: Item[] = [];
     // A job whose entry is moved during the read may be found twice.
     const seen = new Set<string>();
@@ -82,9 +71,11 @@ export class Queries {
     const bare = payloads ? {} : { input: "null", output: null };
     const last = shown.at(-1);
     const next = jobs.length > limit && last !== undefined ? listedOf(last) : stoppedAt;
+    const cursorAt = (listed: string): string => cursorOf({ listed, place: null });
     return {
       jobs: shown.map((item) => ({ ...storedJob(item, { inputs }), ...bare })),
-      cursor: next === null ? null : cursorOf(next),
+      cursors: shown.map((item) => cursorAt(listedOf(item))),
+      cursor: next === null ? null : cursorAt(next),
     };
   }
 
@@ -159,16 +150,15 @@ export class Queries {
   async *#partition(
     index: typeof LISTED | typeof OWNED | typeof CHILDREN | typeof ERRORS,
     hash: string,
-    { from, below, cursor, order }: Window,
+    window: Window,
     wanted: number,
   ): AsyncGenerator<Candidate[]> {
-    const bounds = from === null && below === null ? {} : { from: from ?? "0", below: below ?? "~" };
-    const request = { index, hash, ...bounds, newestFirst: order === "newest" };
+    const request = { index, hash, ...boundsOf(window) };
     let next: Item | null = null;
     let limit = firstBatch(wanted);
     do {
       const page: Page = await this.#table.query({ ...request, limit, after: next });
-      yield page.items.map(candidate).filter(({ listed }) => listed !== cursor);
+      yield page.items.map(candidate).filter(({ listed }) => listed !== window.cursor);
       next = page.next;
       limit = nextBatch(limit);
     } while (next !== null);
@@ -197,13 +187,8 @@ export class Queries {
    * them are kept in memory. If more are needed, all entries are read again.
    */
   async *#live(filter: JobFilter, config: Config, window: Window, wanted: number): AsyncGenerator<Candidate[]> {
-    const { states = [], queues, types } = filter;
-    const keys = config.lanes
-      .filter(({ queue }) => queues === undefined || queues.includes(queue))
-      .filter(({ priority }) => filter.priority === undefined || priority === filter.priority)
-      .flatMap(({ queue, priority }) =>
-        Array.from({ length: config.shards }, (_, shard) => laneKey(queue, priority, shard)),
-      );
+    const { states = [], types } = filter;
+    const keys = lanesOf(filter, config);
     for (let rest = window, isMore = true; isMore;) {
       const first = new First(Math.max(MAX_KEPT, wanted), window.order);
       const readLane = async (lane: string): Promise<void> => {
@@ -253,13 +238,12 @@ class First {
   }
 }
 
-const NO_JOBS: JobPage = { jobs: [], cursor: null };
+const NO_JOBS: JobPage = { jobs: [], cursors: [], cursor: null };
 // How many jobs one call reads if few of them match.
 const MAX_READ = 500;
 // Jobs per batch: as many as one BatchGetItem request reads.
 const PAGE = 100;
 const MAX_KEPT = 1_000;
-const MAX_KEY_BYTES = 2_048;
 
 /** Most pages are filled by the first batch. If few jobs match, larger batches need fewer requests. */
 function firstBatch(wanted: number): number {
@@ -267,77 +251,4 @@ function firstBatch(wanted: number): number {
 }
 function nextBatch(size: number): number {
   return Math.min(PAGE, 4 * size);
-}
-
-/** Whether it can be a key of an index: not empty, at most 2,048 bytes. */
-function isKeyValue(text: string): boolean {
-  return text.length > 0 && Buffer.byteLength(text) <= MAX_KEY_BYTES;
-}
-
-interface Candidate {
-  pk: string;
-  listed: string;
-}
-
-function candidate(item: Item): Candidate {
-  return { pk: stringOf(item, "pk") ?? "", listed: listedOf(item) };
-}
-
-function listedOf(item: Item): string {
-  return stringOf(item, LISTED.range) ?? "";
-}
-
-/** Whether the job may be in one of these states, by its entry in the live index. */
-function mayBe(entry: Item, states: readonly State[]): boolean {
-  if (entry["held"] !== undefined) return states.some(isLeased);
-  return states.includes(entry["again"] === undefined ? "pending" : "failed");
-}
-
-/** A position in a list, without characters that a URL must escape. */
-function cursorOf(listed: string): string {
-  return listed.replaceAll("#", "_");
-}
-
-function windowOf({ createdAfter, createdBefore }: JobFilter, given: string | null, order: Order): Window {
-  const cursor = given === null ? null : given.replaceAll("_", "#");
-  if (cursor !== null && !LISTED_PATTERN.test(cursor))
-    throw new InvalidOptionError("cursor", "is not a cursor that list() returned");
-  const from = createdAfter === undefined ? null : sortableTime(createdAfter);
-  const below = createdBefore === undefined ? null : sortableTime(createdBefore);
-  return after({ order, from, below, cursor: null }, cursor);
-}
-
-/** The part of the window after this job. */
-function after(window: Window, cursor: string | null): Window {
-  if (cursor === null) return window;
-  const { order, from, below } = window;
-  if (order === "newest") return { ...window, cursor, below: below === null || cursor < below ? cursor : below };
-  return { ...window, cursor, from: from === null || cursor > from ? cursor : from };
-}
-
-function isInside(listed: string, { from, below, cursor }: Window): boolean {
-  return (from === null || listed >= from) && (below === null || listed < below) && listed !== cursor;
-}
-
-function comesFirst(a: string, b: string, order: Order): boolean {
-  return order === "newest" ? a > b : a < b;
-}
-
-function matches(item: Item, filter: JobFilter): boolean {
-  const { states, types, queues, user, tag, schedule, parent, priority, fingerprint } = filter;
-  const { createdAfter, createdBefore } = filter;
-  const job = storedJob(item);
-  return (
-    (states === undefined || states.includes(job.state)) &&
-    (types === undefined || types.includes(job.type)) &&
-    (queues === undefined || queues.includes(job.queue)) &&
-    (user === undefined || job.user === user) &&
-    (tag === undefined || job.tags.includes(tag)) &&
-    (schedule === undefined || job.schedule?.name === schedule) &&
-    (parent === undefined || job.parent === parent) &&
-    (priority === undefined || job.priority === priority) &&
-    (fingerprint === undefined || job.error?.fingerprint === fingerprint) &&
-    (createdAfter === undefined || job.createdAt >= createdAfter) &&
-    (createdBefore === undefined || job.createdAt < createdBefore)
-  );
 }

@@ -14,8 +14,8 @@ export interface ChangedJob {
 }
 
 /**
- * Where recorded transitions come from. `RecordedTransitions` writes them to the table while jobs are followed. A log that reads
- * DynamoDB Streams would have an empty `add`, and nothing would be written.
+ * Where transitions come from. `RecordedTransitions` writes them to the table while jobs are followed by a process that cannot read the
+ * table's stream. `StreamTransitions` reads the stream, and nothing is written. `FollowedTransitions` decides.
  */
 export interface TransitionLog {
   /** Every change of a job's state is passed here, after it was written. Must not wait or throw. */

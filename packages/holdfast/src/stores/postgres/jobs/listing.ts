@@ -23,8 +23,11 @@ import { MATCH_TYPE, TYPES_INDEX } from "../schema/types-index.js";
 
 // A lookup takes a few microseconds. The index on live jobs is in order, so none are sorted.
 const BOUNDS: ListLimits = { maxRead: 6_000, alwaysRead: 1_000, maxSorted: 0 };
-/** To skip jobs, one call looks at many more of them, since it reads none: fewer calls have to resume. */
-export const SKIPPING: ListLimits = { ...BOUNDS, maxRead: 30_000 };
+/**
+ * To skip jobs, one call looks at more of them, since it reads none: fewer calls have to resume. So many lookups take about 20 ms,
+ * and counts check their time only between two calls.
+ */
+export const SKIPPING: ListLimits = { ...BOUNDS, maxRead: 10_000 };
 // With many kinds, each has at least this many jobs in a step.
 const MIN_PER_KIND = 20;
 

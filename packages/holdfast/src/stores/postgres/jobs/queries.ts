@@ -10,9 +10,10 @@ import type {
   StoredWorker,
   StoredJob,
   StoreStats,
+  HeartbeatResult,
   WorkerRecord,
 } from "../../../store.js";
-import { pageOf } from "../../list-plan.js";
+import { cursorAfter, pageOf } from "../../list-plan.js";
 import type { Row, Runner, Statement } from "../connection/db.js";
 import { pageFinder, SKIPPING } from "./listing.js";
 import { isUnpausedQueue } from "./live-lanes.js";
@@ -27,7 +28,8 @@ export interface QueryOperations {
   list(runner: Runner, filter: JobFilter, page: PageRequest, now: number | null): Promise<JobPage>;
   skip(runner: Runner, filter: JobFilter, page: Omit<PageRequest, "payloads">, now: number | null): Promise<Skipped>;
   stats(runner: Runner, now: number | null): Promise<StoreStats>;
-  heartbeat(runner: Runner, worker: WorkerRecord, now: number | null): Promise<void>;
+  heartbeat(runner: Runner, worker: WorkerRecord, now: number | null): Promise<HeartbeatResult>;
+  drainWorker(runner: Runner, id: string, draining: boolean, now: number | null): Promise<boolean>;
   deregister(runner: Runner, id: string, now: number | null): Promise<void>;
   workers(runner: Runner, now: number | null): Promise<StoredWorker[]>;
 }
@@ -87,7 +89,11 @@ export function queryOperations(sql: Sql): QueryOperations {
     "heartbeat",
     `WITH ${NOW}, old AS (DELETE FROM ${s}.workers WHERE seen_at < (SELECT now FROM t) - ${WORKERS_KEPT_MS} AND id <> $2)
      INSERT INTO ${s}.workers (id, record, seen_at, gone) SELECT $2, $3::json, now, false FROM t
-     ON CONFLICT (id) DO UPDATE SET record = excluded.record, seen_at = excluded.seen_at, gone = false`,
+     ON CONFLICT (id) DO UPDATE SET record = excluded.record, seen_at = excluded.seen_at, gone = false RETURNING draining`,
+  );
+  const drain = sql.statement(
+    "drain_worker",
+    `WITH ${NOW} UPDATE ${s}.workers SET draining = $3 WHERE id = $2 AND NOT gone AND seen_at >= (SELECT now FROM t) - ${WORKERS_KEPT_MS} RETURNING 1`,
   );
   const deregister = sql.statement(
     "deregister",
@@ -95,7 +101,7 @@ export function queryOperations(sql: Sql): QueryOperations {
   );
   const workers = sql.statement(
     "workers",
-    `WITH ${NOW} SELECT record::text, seen_at::float8, gone FROM ${s}.workers WHERE seen_at >= (SELECT now FROM t) - ${WORKERS_KEPT_MS} ORDER BY id COLLATE "C"`,
+    `WITH ${NOW} SELECT record::text, seen_at::float8, gone, draining FROM ${s}.workers WHERE seen_at >= (SELECT now FROM t) - ${WORKERS_KEPT_MS} ORDER BY id COLLATE "C"`,
   );
 
   return {
@@ -112,10 +118,12 @@ export function queryOperations(sql: Sql): QueryOperations {
       const { passed, cursor: next } = pageOf(found, limit);
       const shown = found.seqs.slice(0, passed);
       const rows = shown.length === 0 ? [] : await runner.run(payloads ? full : bare, [shown]);
-      const jobs = (order === "oldest" ? rows.toReversed() : rows).map((row) =>
-        readRecord(row, { attempts: [], log: [] }),
-      );
-      return { jobs, cursor: next };
+      const ordered = order === "oldest" ? rows.toReversed() : rows;
+      return {
+        jobs: ordered.map((row) => readRecord(row, { attempts: [], log: [] })),
+        cursors: ordered.map((row) => cursorAfter(row[JOB.seq] as number)),
+        cursor: next,
+      };
     },
     skip: async (runner, filter, page, now) => pageOf(await findToSkip(runner, filter, page, now), page.limit),
     async stats(runner, now) {
@@ -133,14 +141,18 @@ export function queryOperations(sql: Sql): QueryOperations {
         lastMinute,
       };
     },
-    heartbeat: async (runner, worker, now) =>
-      void (await runner.run(heartbeat, [now, worker.id, JSON.stringify(worker)])),
+    async heartbeat(runner, worker, now) {
+      const [row] = await runner.run(heartbeat, [now, worker.id, JSON.stringify(worker)]);
+      return { draining: row?.[0] === true };
+    },
+    drainWorker: async (runner, id, draining, now) => (await runner.run(drain, [now, id, draining])).length > 0,
     deregister: async (runner, id, now) => void (await runner.run(deregister, [now, id])),
     workers: async (runner, now) =>
-      (await runner.run(workers, [now])).map(([record, seenAt, gone]) => ({
+      (await runner.run(workers, [now])).map(([record, seenAt, gone, draining]) => ({
         ...(JSON.parse(record as string) as WorkerRecord),
         seenAt: seenAt as number,
         left: gone as boolean,
+        draining: draining as boolean,
       })),
   };
 }

@@ -64,36 +64,44 @@ export function transitionOperations(sql: Sql): TransitionOperations {
   );
   const snapshot = sql.statement("current_snapshot", `SELECT ${current}`);
 
-  const upTo = "coalesce($5::pg_snapshot, pg_catalog.pg_current_snapshot())";
-  const page = sql.statement(
-    "transitions",
+  /** `rows`: the condition on `r` that finds them by an index, from the last one returned. */
+  const pageText = (upTo: string, rows: string): string =>
     `WITH ${NOW}, f AS MATERIALIZED (
-       SELECT f.epoch = $2::bigint AND f.until > t.now AND NOT coalesce(${isEarlier("$4::pg_snapshot", "f.deleted::pg_snapshot")}, false) AS is_valid
+       SELECT f.epoch = $2::bigint AND f.until > t.now AND NOT coalesce(${isEarlier("$3::pg_snapshot", "f.deleted::pg_snapshot")}, false) AS is_valid
        FROM ${s}.following f, t
      ), rows AS MATERIALIZED (
        SELECT r.n, r.at, r.queue, r.type, r.state, r.jobs, pg_catalog.cardinality(r.jobs) AS size FROM ${s}.transitions r
-       -- With both bounds, the planner expects few rows and uses the index.
-       WHERE r.xid >= $3::xid8 AND r.xid < (SELECT pg_catalog.pg_snapshot_xmax(${upTo})) AND r.n >= $6::bigint AND (SELECT is_valid FROM f)
-         AND NOT pg_catalog.pg_visible_in_snapshot(r.xid, $4::pg_snapshot) AND pg_catalog.pg_visible_in_snapshot(r.xid, ${upTo})
+       WHERE ${rows} AND (SELECT is_valid FROM f)
+         AND NOT pg_catalog.pg_visible_in_snapshot(r.xid, $3::pg_snapshot) AND pg_catalog.pg_visible_in_snapshot(r.xid, ${upTo})
        -- One more: all jobs of the first one may have been returned.
-       ORDER BY r.n LIMIT $8::bigint + 1
+       ORDER BY r.n LIMIT $5::bigint + 1
      ), found AS (
        SELECT p.* FROM (SELECT r.*, pg_catalog.sum(r.size) OVER (ORDER BY r.n) AS passed FROM rows r) p
-       WHERE p.passed - p.size < $8::bigint + $7::bigint
+       WHERE p.passed - p.size < $5::bigint + $7::bigint
      )
      -- A few rows and long strings: a row for each job would take the reader twice the time.
      SELECT (SELECT is_valid FROM f), ${current}, coalesce(
        pg_catalog.json_agg(pg_catalog.json_build_array(n, at, queue, type, state, pg_catalog.array_to_string(jobs, ',')) ORDER BY n), '[]')::text
-     FROM found`,
+     FROM found`;
+  // With both bounds, the planner expects few rows and uses the index of transactions.
+  const firstUpTo = "coalesce($4::pg_snapshot, pg_catalog.pg_current_snapshot())";
+  const firstPage = sql.statement(
+    "transitions",
+    pageText(
+      firstUpTo,
+      `r.xid >= $8::xid8 AND r.xid < (SELECT pg_catalog.pg_snapshot_xmax(${firstUpTo})) AND r.n >= $6::bigint`,
+    ),
   );
+  // The other pages between two snapshots: by the index of n, because each would otherwise read all rows between them again.
+  const nextPage = sql.statement("more_transitions", pageText("$4::pg_snapshot", "r.n >= $6::bigint"));
 
   const lock = sql.statement("lock_following", `SELECT 1 FROM ${s}.following FOR UPDATE`);
-  const isDeleted = `o.at < $2::bigint OR o.passed <= (SELECT pg_catalog.max(a.passed) FROM oldest a) - ${LIMITS.transitions}`;
+  const isDeleted = `o.at < $2::bigint OR o.passed <= (SELECT pg_catalog.sum(pg_catalog.cardinality(a.jobs)) FROM ${s}.transitions a) - ${LIMITS.transitions}`;
   const purge = sql.statement(
     "purge_transitions",
     `WITH ${NOW}, oldest AS MATERIALIZED (
-       SELECT ctid AS address, at, pg_catalog.cardinality(jobs) AS size, pg_catalog.sum(pg_catalog.cardinality(jobs)) OVER (ORDER BY n) AS passed
-       FROM ${s}.transitions
+       SELECT h.address, h.at, h.size, pg_catalog.sum(h.size) OVER (ORDER BY h.n) AS passed
+       FROM (SELECT ctid AS address, n, at, pg_catalog.cardinality(jobs) AS size FROM ${s}.transitions ORDER BY n LIMIT $3::bigint) h
      ), gone AS (
        DELETE FROM ${s}.transitions WHERE ctid = ANY (ARRAY(
          SELECT o.address FROM oldest o WHERE (${isDeleted}) AND o.passed - o.size < $3::bigint)) RETURNING xid, jobs
@@ -144,16 +152,19 @@ export function transitionOperations(sql: Sql): TransitionOperations {
     async page(runner, cursor, limit, now) {
       const { epoch, returned, within } = cursor;
       const read = async (last: Snapshot | null): Promise<Read> => {
-        const [row] = await runner.run(page, [
+        const values = [
           now,
           epoch,
-          String(xminOf(returned)),
           snapshotText(returned),
           last === null ? null : snapshotText(last),
+          limit + 1,
           within?.row ?? 0,
           within?.place ?? 0,
-          limit + 1,
-        ]);
+        ];
+        const [row] =
+          within === null
+            ? await runner.run(firstPage, [...values, String(xminOf(returned))])
+            : await runner.run(nextPage, values);
         const [isValid, taken, found] = row as [boolean, string, string];
         return { isValid, upTo: last ?? readSnapshot(taken), rows: JSON.parse(found) as FoundRow[] };
       };

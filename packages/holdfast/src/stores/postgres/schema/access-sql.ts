@@ -68,6 +68,8 @@ function grants(settings: SchemaSettings, { enqueue, work, admin, userRoles }: A
     // No role updates these. A worker may delete old audit entries, and cannot read their content.
     `GRANT SELECT, INSERT, DELETE ON ${tables(["audit", "tokens"])} TO ${admin}`,
     `GRANT SELECT (id, at), DELETE ON ${s}.audit TO ${work}`,
+    // What an operation does is recorded as done by its actor, so only admin may write one.
+    `GRANT SELECT, INSERT, UPDATE, DELETE ON ${s}.operations TO ${admin}`,
     // A view reads with its reader's privileges.
     ...userRoles.map((role) => `GRANT SELECT ON ${tables([...VIEW_NAMES, "live", "archive", "inputs"])} TO ${role}`),
   ];

@@ -32,6 +32,7 @@ CREATE TABLE IF NOT EXISTS ${s}.transitions (
   queue text NOT NULL, type text NOT NULL, state text NOT NULL, jobs uuid[] NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 5000);
 CREATE INDEX IF NOT EXISTS transitions_xid ON ${s}.transitions (xid);
+CREATE INDEX IF NOT EXISTS transitions_n ON ${s}.transitions (n);
 ${preallocateTable(settings, "transitions", "at, queue, type, state, jobs", "0, '', filler, '', '{}'")}
 CREATE SEQUENCE IF NOT EXISTS ${s}.followed_until AS bigint MINVALUE 0 START 0;
 CREATE TABLE IF NOT EXISTS ${s}.following (

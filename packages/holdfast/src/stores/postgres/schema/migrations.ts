@@ -3,6 +3,7 @@ import { CHECKED_FUNCTIONS, FUNCTIONS, FUNCTIONS_AGAIN } from "./functions.js";
 import { FINGERPRINT_INDEXES, FOLLOWING } from "./following.js";
 import { JOB_SETTINGS, PURGE_INDEX } from "./job-settings.js";
 import { LANE_MARKS } from "./lane-marks.js";
+import { OPERATIONS } from "./operations.js";
 import { CURSOR_KEY, TABLES, type Migration } from "./schema.js";
 
 /** Numbered from 1. Only append: workers of the previous version may be running. */
@@ -18,4 +19,5 @@ export const MIGRATIONS: readonly Migration[] = [
   PURGE_INDEX,
   FOLLOWING,
   FINGERPRINT_INDEXES,
+  OPERATIONS,
 ];

@@ -181,6 +181,7 @@ export const TABLE_NAMES: readonly string[] = [
   "transitions",
   "following",
   "pauses",
+  "operations",
 ];
 /** All sequences except those of identity columns. */
 export const SEQUENCE_NAMES: readonly string[] = ["job_seq", "followed_until"];

@@ -15,6 +15,7 @@ import { LeaseCache } from "./lease-cache.js";
 import { leaseOperations, packOutcomes, unpackOutcomes } from "./leases.js";
 import { queryOperations } from "./queries.js";
 import { scheduleOperations } from "../schedules.js";
+import { storedOperations } from "../stored-operations.js";
 import { tokenOperations } from "../tokens.js";
 import { maintenanceOperations, type ReapPosition } from "./maintenance.js";
 import { Transitions, type PackedPage } from "./transitions.js";
@@ -67,9 +68,18 @@ export interface Operations {
   removeSchedule(now: number, name: string): boolean;
   dueSchedules(now: number, limit: number): S.DueSchedules;
   fire(now: number, firings: readonly S.Firing[]): S.FireResult[];
-  heartbeat(now: number, worker: S.WorkerRecord): void;
+  heartbeat(now: number, worker: S.WorkerRecord): S.HeartbeatResult;
+  drainWorker(now: number, id: string, draining: boolean): boolean;
   deregister(now: number, id: string): void;
   workers(now: number): S.StoredWorker[];
+  putOperation(now: number, operation: S.OperationRecord, lease: S.OperationLease): void;
+  claimOperation(now: number, lease: S.OperationLease): S.ClaimedOperation | null;
+  saveOperation(now: number, progress: S.OperationProgress): S.SaveOperationResult;
+  endOperation(now: number, end: S.OperationEnd): boolean;
+  stopOperation(now: number, id: string): boolean;
+  getOperation(now: number, id: string): S.StoredOperation | null;
+  operations(now: number): S.StoredOperation[];
+  purgeOperations(now: number, request: { before: number; keep: number }): number;
   audit(now: number, entries: readonly S.AuditEntry[]): void;
   listAudit(now: number, filter: S.AuditFilter, page: { limit: number; cursor: string | null }): S.AuditPage;
   purgeAudit(now: number, request: { before: number; limit: number }): number;
@@ -95,6 +105,8 @@ export const READS: ReadonlySet<OperationName> = new Set<OperationName>([
   "stats",
   "queues",
   "workers",
+  "getOperation",
+  "operations",
   "getSchedule",
   "listSchedules",
   "dueSchedules",
@@ -175,6 +187,7 @@ export function prepareStore(db: Database): PreparedStore {
   const schedules = scheduleOperations(db, insert);
   const audit = auditOperations(db);
   const tokens = tokenOperations(db);
+  const bulk = storedOperations(db);
   const errorGroups = errorGroupOperations(db);
   const countHistory = historyOperations(db);
   const cursorKey = db.prepare("SELECT value FROM holdfast_settings WHERE name = 'cursorKey'").pluck();
@@ -239,7 +252,16 @@ export function prepareStore(db: Database): PreparedStore {
       fire: (now, firings) => schedules.fire(firings, now),
       heartbeat: (now, worker) => queries.heartbeat(worker, now),
       deregister: (now, id) => queries.deregister(id, now),
+      drainWorker: (now, id, draining) => queries.drainWorker(id, draining, now),
       workers: (now) => queries.workers(now),
+      putOperation: (now, operation, lease) => bulk.put(operation, lease, now),
+      claimOperation: (now, lease) => bulk.claim(lease, now),
+      saveOperation: (now, progress) => bulk.save(progress, now),
+      endOperation: (now, end) => bulk.end(end, now),
+      stopOperation: (_now, id) => bulk.stop(id),
+      getOperation: (now, id) => bulk.get(id, now),
+      operations: (now) => bulk.list(now),
+      purgeOperations: (_now, request) => bulk.purge(request),
       audit: (now, entries) => audit.append(entries, now),
       listAudit: (_now, filter, page) => audit.list(filter, page),
       purgeAudit: (_now, request) => audit.purge(request),

@@ -9,13 +9,14 @@ import type {
   StoredWorker,
   StoredJob,
   StoreStats,
+  HeartbeatResult,
   WorkerRecord,
 } from "../../../store.js";
 import type { History } from "./history.js";
 import { readTagText } from "./insert.js";
 import type { Lanes } from "./lanes.js";
 import { pageFinder } from "./listing.js";
-import { pageOf } from "../../list-plan.js";
+import { cursorAfter, pageOf } from "../../list-plan.js";
 import { oldestDueOf } from "../../oldest-due.js";
 import { readSettings } from "../../stored-values.js";
 
@@ -71,7 +72,8 @@ export interface QueryOperations {
   list(filter: JobFilter, page: PageRequest, now: number): JobPage;
   skip(filter: JobFilter, page: PageRequest, now: number): Skipped;
   stats(now: number): StoreStats;
-  heartbeat(worker: WorkerRecord, now: number): void;
+  heartbeat(worker: WorkerRecord, now: number): HeartbeatResult;
+  drainWorker(id: string, draining: boolean, now: number): boolean;
   deregister(id: string, now: number): void;
   workers(now: number): StoredWorker[];
 }
@@ -95,11 +97,14 @@ export function queryOperations(db: Database, lanes: Lanes, history: History): Q
   );
   const heartbeat = db.prepare(
     `INSERT INTO holdfast_workers (id, record, seen_at, gone) VALUES (?, ?, ?, 0)
-     ON CONFLICT DO UPDATE SET record = excluded.record, seen_at = excluded.seen_at, gone = 0`,
+     ON CONFLICT DO UPDATE SET record = excluded.record, seen_at = excluded.seen_at, gone = 0 RETURNING draining`,
   );
+  const drain = db.prepare("UPDATE holdfast_workers SET draining = ? WHERE id = ? AND gone = 0 AND seen_at >= ?");
   const deregister = db.prepare("UPDATE holdfast_workers SET gone = 1, seen_at = ? WHERE id = ?");
   const forgetWorkers = db.prepare("DELETE FROM holdfast_workers WHERE seen_at < ?");
-  const workers = db.prepare("SELECT record, seen_at, gone FROM holdfast_workers WHERE seen_at >= ? ORDER BY id");
+  const workers = db.prepare(
+    "SELECT record, seen_at, gone, draining FROM holdfast_workers WHERE seen_at >= ? ORDER BY id",
+  );
 
   const bySeq = db.prepare(`${RECORD} WHERE j.seq = ?`);
   const bareBySeq = db.prepare(`${BARE_RECORD} WHERE seq = ?`);
@@ -113,7 +118,7 @@ export function queryOperations(db: Database, lanes: Lanes, history: History): Q
     const shown = found.seqs.slice(0, passed);
     const record = payloads ? bySeq : bareBySeq;
     const jobs = shown.map((seq) => readRecord(record.get(seq) as RecordRow, { attempts: [], log: [] }));
-    return { jobs, cursor: next };
+    return { jobs, cursors: shown.map(cursorAfter), cursor: next };
   });
   const skip = db.transaction((filter: JobFilter, page: PageRequest, now: number): Skipped =>
     pageOf(findPage(filter, page, now), page.limit),
@@ -144,18 +149,27 @@ export function queryOperations(db: Database, lanes: Lanes, history: History): Q
       };
     },
     heartbeat(worker, now) {
-      heartbeat.run(worker.id, JSON.stringify(worker), now);
+      const { draining } = heartbeat.get(worker.id, JSON.stringify(worker), now) as { draining: number };
       forgetWorkers.run(now - WORKERS_KEPT_MS);
+      return { draining: draining === 1 };
     },
+    drainWorker: (id, draining, now) => drain.run(draining ? 1 : 0, id, now - WORKERS_KEPT_MS).changes > 0,
     deregister: (id, now) => void deregister.run(now, id),
     workers: (now) =>
-      (workers.all(now - WORKERS_KEPT_MS) as { record: string; seen_at: number; gone: number }[]).map((row) => {
+      (workers.all(now - WORKERS_KEPT_MS) as WorkerRow[]).map((row) => {
         const record = JSON.parse(row.record) as WorkerRecord;
         // Workers of earlier versions do not report schedules.
         const schedules = record.schedules ?? [];
-        return { ...record, schedules, seenAt: row.seen_at, left: row.gone === 1 };
+        return { ...record, schedules, seenAt: row.seen_at, left: row.gone === 1, draining: row.draining === 1 };
       }),
   };
+}
+
+interface WorkerRow {
+  record: string;
+  seen_at: number;
+  gone: number;
+  draining: number;
 }
 
 function readRecord(row: RecordRow, history: Pick<StoredJob, "attempts" | "log">): StoredJob {
