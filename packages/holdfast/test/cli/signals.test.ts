@@ -100,6 +100,7 @@ it("Ctrl-C stops an operation that is being started", async () => {
     limit: null,
     actor: "cli:ada@host",
     process: "host:1",
+    leaseUntil: null,
     startedAt: new Date().toISOString(),
     endedAt: null,
     error: null,

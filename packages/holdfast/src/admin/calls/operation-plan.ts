@@ -34,7 +34,10 @@ export interface OperationEnding {
 }
 
 /** What callers see of an operation, and where it continues. Stored as JSON with each write of the progress. */
-export interface OperationSummary extends Omit<OperationResult, "id" | "state" | "startedAt" | "endedAt"> {
+export interface OperationSummary extends Omit<
+  OperationResult,
+  "id" | "state" | "leaseUntil" | "startedAt" | "endedAt"
+> {
   /** The cursor of the next page, or, of a change by ids, how many were done. Null: at the beginning. */
   at: string | number | null;
   /** Jobs that were found, whether or not they changed. */
@@ -120,10 +123,18 @@ export function actorOf({ identity, tokenId }: Caller): Pick<OperationPlan, "act
 
 /** A stored operation as callers see it. `live`: what this server knows of an operation that it runs. */
 export function operationResult(
-  { id, state, startedAt, endedAt, summary }: StoredOperation,
+  { id, state, leaseUntil, startedAt, endedAt, summary }: StoredOperation,
   live?: OperationSummary,
 ): OperationResult {
   const { at: _at, found: _found, ending: _ending, ...shown } = live ?? (JSON.parse(summary) as OperationSummary);
   const iso = (ms: number): string => new Date(ms).toISOString();
-  return { id, ...shown, state, startedAt: iso(startedAt), endedAt: endedAt === null ? null : iso(endedAt) };
+  const isoOrNull = (ms: number | null): string | null => (ms === null ? null : iso(ms));
+  return {
+    id,
+    ...shown,
+    state,
+    leaseUntil: isoOrNull(leaseUntil),
+    startedAt: iso(startedAt),
+    endedAt: isoOrNull(endedAt),
+  };
 }

@@ -250,6 +250,8 @@ export interface OperationResult {
   actor: string;
   /** The server that runs it, or ran it last: its host and process id. */
   process: string;
+  /** Until when, unless it goes on: then another server continues the operation. Null if it has ended. */
+  leaseUntil: Time | null;
   startedAt: Time;
   endedAt: Time | null;
   error: string | null;

@@ -30,6 +30,7 @@ export const operation: z.ZodType<OperationResult> = z
     total: z.int().nullable(),
     actor: z.string(),
     process: z.string(),
+    leaseUntil: time.nullable(),
     startedAt: time,
     endedAt: time.nullable(),
     error: z.string().nullable(),
