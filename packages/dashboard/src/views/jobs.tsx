@@ -160,6 +160,7 @@ function useList(
     if (next === undefined) return;
     if (next.cursor.peek() === undefined) void next.more();
     else void refresh(next);
+    return () => next.stop();
   }, [next]);
   const reload = (): void => {
     setVersion(version + 1);
@@ -293,7 +294,7 @@ function Content({ list, selection, obstacles, total, onClear }: ContentProps): 
   return (
     <section class="card" aria-label="Jobs">
       {selection !== null && <SelectionLine list={list} selection={selection} total={total} />}
-      <JobTable list={list} selection={selection} obstacles={obstacles} />
+      <JobTable key={list.number} list={list} selection={selection} obstacles={obstacles} />
       <Footer list={list} total={total} canSelect={selection !== null} />
     </section>
   );
@@ -311,6 +312,7 @@ function Footer({
   const ref = useRef<HTMLDivElement>(null);
   const count = list.rows.value.length;
   const hasMore = list.cursor.value !== null;
+  const isLoading = list.isLoading.value;
   const isAutomatic = hasMore && !list.isSearch && count < MAX_SCROLLED && list.error.value === undefined;
   useEffect(() => {
     if (!isAutomatic || ref.current === null) return;
@@ -341,8 +343,8 @@ function Footer({
         <kbd class="kbd">↵</kbd> open
       </span>
       {hasMore && (
-        <Button small class={canSelect ? "" : "push"} onClick={() => list.more()}>
-          {list.isSearch ? "Go on" : "Load more"}
+        <Button small onClick={() => (list.isSearch && isLoading ? list.stop() : void list.more())}>
+          {list.isSearch ? (isLoading ? "Stop" : "Go on") : "Load more"}
         </Button>
       )}
     </div>

@@ -64,15 +64,13 @@ export function SelectionLine({ list, selection, total }: Props): JSX.Element | 
 /** The actions for the selected jobs. */
 export function BulkBar({ list, selection, total }: Props): JSX.Element | null {
   const [open, setOpen] = useState<{ action: Action; target: Target } | null>(null);
-  const { value: allAt } = selection.allAt;
   const isEmpty = selection.isEmpty.value;
-  const targetOf = (): Target =>
-    allAt === null
-      ? {
-          kind: "ids",
-          jobs: [...selection.ids.value].flatMap((id) => list.row(id)?.job.value ?? []),
-        }
-      : { kind: "filter", conditions: list.conditions, createdBefore: allAt };
+  // Read when it is needed: a key may be pressed before the page shows what was selected.
+  const targetOf = (): Target => {
+    const { value: allAt } = selection.allAt;
+    if (allAt !== null) return { kind: "filter", conditions: list.conditions, createdBefore: allAt };
+    return { kind: "ids", jobs: [...selection.ids.value].flatMap((id) => list.row(id)?.job.value ?? []) };
+  };
   const start = (action: Action): void => {
     const target = targetOf();
     if (!selection.isEmpty.peek() && canApply(action, target)) setOpen({ action, target });
@@ -85,11 +83,12 @@ export function BulkBar({ list, selection, total }: Props): JSX.Element | null {
         : [{ key: action.key, about: `${action.label} the selected jobs`, run: () => start(action) }],
     );
     return addShortcuts([...keys, { key: "Escape", about: "Select nothing", run: () => selection.clear() }]);
-  }, [selection, isEmpty, allAt]);
+  }, [selection, isEmpty]);
   if (isEmpty) return null;
   const target = targetOf();
   const usable = allowedActions().filter((action) => canApply(action, target));
-  const count = allAt === null ? number(selection.ids.value.size) : total === null ? "All" : countText(total);
+  const count =
+    selection.allAt.value === null ? number(selection.ids.value.size) : total === null ? "All" : countText(total);
   return (
     <div class="bulk" role="toolbar" aria-label="Bulk actions">
       <span class="cnt">

@@ -1,6 +1,6 @@
 import type { CountResult, OperationResult } from "holdfast/admin";
 import type { JSX } from "preact";
-import { useId, useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { api, may, messageOf } from "../../app/api.js";
 import { number, plural } from "../../app/format.js";
 import { useResource } from "../../app/resource.js";
@@ -41,6 +41,16 @@ export function BulkDialog({ action, target, onClose, onStarted }: BulkDialogPro
     count !== undefined && count.count > 0 && (!asksNumber || typed.replaceAll(/\D/g, "") === String(count.count));
   const problem = counted.error.value === undefined ? error : messageOf(counted.error.value);
 
+  const form = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    // The field that is asked for, or the button. To delete, one more key is needed.
+    const dialog = form.current?.closest("dialog");
+    const first = form.current?.querySelector<HTMLElement>("input:not([type=radio])");
+    (
+      first ?? dialog?.querySelector<HTMLElement>(`footer .btn${action.name === "delete" ? "" : "[type=submit]"}`)
+    )?.focus();
+  }, [asksNumber]);
+
   const run = async (): Promise<void> => {
     if (!isReady) return;
     try {
@@ -77,7 +87,7 @@ export function BulkDialog({ action, target, onClose, onStarted }: BulkDialogPro
         </>
       }
     >
-      <div class="stack bulk-preview">
+      <div class="stack bulk-preview" ref={form}>
         <ul class="what-l">
           <Line
             icon="check"
@@ -123,7 +133,7 @@ function Matching({
   target: Target;
 }): JSX.Element {
   if (count === undefined) return <>Counting…</>;
-  if (count.count === 0) return <>No job is {states.join(" or ")} now</>;
+  if (count.count === 0) return <>No job is {listed(states, "or")} now</>;
   const isOne = count.exact && count.count === 1;
   const whole = jobsText(count);
   return (

@@ -64,6 +64,7 @@ function Step({ isDone, label }: { isDone: boolean; label: string }): JSX.Elemen
 /** No job matches, as far as the server has looked. */
 export function NoMatch({ list, onClear }: { list: JobList; onClear: () => void }): JSX.Element {
   const isOver = list.cursor.value === null;
+  const isLoading = list.isLoading.value;
   const all = stats.value === null ? null : Object.values(stats.value.states).reduce((sum, count) => sum + count, 0);
   const looked = `Looked at ${plural(list.examined.value, "job")}${all === null || all < list.examined.value ? "" : ` of ${number(all)}`}.`;
   return (
@@ -78,8 +79,8 @@ export function NoMatch({ list, onClear }: { list: JobList; onClear: () => void 
       </p>
       <div class="row wrap">
         {!isOver && (
-          <Button kind="primary" onClick={() => list.more()}>
-            Go on
+          <Button kind="primary" onClick={() => (isLoading ? list.stop() : void list.more())}>
+            {isLoading ? "Stop" : "Go on"}
           </Button>
         )}
         <Button onClick={onClear}>Clear the filter</Button>

@@ -17,11 +17,18 @@ const PAGE = 50;
 const FEW = 20;
 /** Pages loaded at once if few of very many jobs match. */
 const MAX_CALLS = 4;
+/** A search goes on by itself until it has read so many jobs. */
+const SEARCHED = 20_000;
+const MAX_SEARCHES = 100;
 const MAX_REFRESHED = 200;
 const MAX_FRESH = 1_000;
 
+let lists = 0;
+
 /** The jobs that match a filter, as far as they were loaded. */
 export class JobList {
+  /** Another one for each list. */
+  readonly number: number = ++lists;
   readonly filter: Filter;
   readonly order: Order;
   readonly rows: ReadonlySignal<readonly Row[]>;
@@ -40,6 +47,7 @@ export class JobList {
   readonly #byId = new Map<string, Row>();
   readonly #fresh = new Set<string>();
   readonly #freshCount: Signal<number> = signal(0);
+  #isStopped = false;
 
   constructor(filter: Filter, order: Order) {
     this.filter = filter;
@@ -58,10 +66,18 @@ export class JobList {
     return this.conditions.input !== undefined;
   }
 
-  /** Loads the next page. */
+  /** Ends a search that goes on. What it found stays. */
+  stop(): void {
+    this.#isStopped = true;
+  }
+
+  /** Loads the next page. A search reads some thousand jobs more. */
   async more(): Promise<void> {
-    if (this.isLoading.value || this.cursor.value === null) return;
+    if (this.isLoading.peek() || this.cursor.peek() === null) return;
     this.isLoading.value = true;
+    this.#isStopped = false;
+    const examinedBefore = this.examined.peek();
+    let found = 0;
     try {
       for (let calls = 1; ; calls++) {
         const { value: cursor } = this.cursor;
@@ -70,8 +86,11 @@ export class JobList {
         this.#append(page.jobs);
         this.cursor.value = page.cursor;
         this.examined.value += page.examined;
-        const isEnough = page.jobs.length >= FEW || this.isSearch || calls >= MAX_CALLS;
-        if (page.cursor === null || isEnough) break;
+        found += page.jobs.length;
+        const isEnough = this.isSearch
+          ? calls >= MAX_SEARCHES || this.examined.value - examinedBefore >= SEARCHED
+          : calls >= MAX_CALLS;
+        if (page.cursor === null || found >= FEW || isEnough || this.#isStopped) break;
       }
       this.error.value = undefined;
     } catch (error) {
@@ -123,7 +142,8 @@ export class JobList {
     const last = this.#rows.value.at(-1)?.job.value;
     if (this.cursor.value === null || last === undefined) return true;
     const distance = Date.parse(job.createdAt) - Date.parse(last.createdAt);
-    return this.order === "newest" ? distance >= 0 : distance <= 0;
+    if (distance === 0) return this.order === "newest" ? job.id > last.id : job.id < last.id;
+    return this.order === "newest" ? distance > 0 : distance < 0;
   }
 
   #append(jobs: readonly JobSummary[]): void {
