@@ -117,8 +117,9 @@ export function skippedText({ states }: Action, jobs: readonly JobSummary[]): st
   return `Skipped: ${parts.join(", ")}. Only ${listed(states)} jobs can be chosen`;
 }
 
-export function listed(names: readonly string[]): string {
-  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+/** "failed, dead and cancelled". */
+export function listed(names: readonly string[], word: "and" | "or" = "and"): string {
+  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} ${word} ${names.at(-1)}`;
 }
 
 /** "1 job", "12,408 jobs", "more than 10,000 jobs". */

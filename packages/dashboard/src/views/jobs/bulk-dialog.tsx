@@ -9,6 +9,7 @@ import { Button } from "../../ui/button.js";
 import { Dialog } from "../../ui/dialog.js";
 import { Icon, type IconName } from "../../ui/icon.js";
 import { filterFor, idsFor, jobsText, listed, skippedText, type Action, type Target } from "./actions.js";
+import { STATES, type State } from "./filter.js";
 import { show } from "./operations.js";
 
 interface BulkDialogProps {
@@ -129,19 +130,20 @@ function Matching({
   target,
 }: {
   count: CountResult | undefined;
-  states: readonly string[];
+  states: readonly State[];
   target: Target;
 }): JSX.Element {
   if (count === undefined) return <>Counting…</>;
   if (count.count === 0) return <>No job is {listed(states, "or")} now</>;
   const isOne = count.exact && count.count === 1;
   const whole = jobsText(count);
+  const chosen = target.kind === "ids" ? undefined : (target.conditions.state ?? STATES);
+  const isNarrowed = chosen?.every((state) => states.includes(state)) === false;
   return (
     <>
       <b>{whole.charAt(0).toUpperCase() + whole.slice(1)}</b>{" "}
-      {target.kind === "ids"
-        ? `of those that you selected`
-        : `${isOne ? "matches" : "match"}: only ${listed(states)} ones`}
+      {target.kind === "ids" ? (isOne ? "is selected" : "are selected") : isOne ? "matches" : "match"}
+      {isNarrowed && ` and ${isOne ? "is" : "are"} ${listed(states, "or")}. Others are skipped`}
     </>
   );
 }
