@@ -240,19 +240,21 @@ function Problems({ filter }: { filter: Filter }): JSX.Element | null {
   const unused = filter.tokens.filter(({ problem }) => problem !== null);
   if (unused.length === 0) return null;
   return (
-    <ul class="note s-failed jobs-problems" role="status">
-      {unused.map(({ text, problem }, at) => (
-        <li key={at}>
-          <Icon name="alert" />
-          <span>
-            <code>
-              <bdi>{text.slice(0, 100)}</bdi>
-            </code>{" "}
-            is not used. {problem}.
-          </span>
-        </li>
-      ))}
-    </ul>
+    <div role="status">
+      <ul class="note s-failed jobs-problems">
+        {unused.map(({ text, problem }, at) => (
+          <li key={at}>
+            <Icon name="alert" />
+            <span>
+              <code>
+                <bdi>{text.slice(0, 100)}</bdi>
+              </code>{" "}
+              is not used. {problem}.
+            </span>
+          </li>
+        ))}
+      </ul>
+    </div>
   );
 }
 
