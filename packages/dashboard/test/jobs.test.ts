@@ -50,7 +50,10 @@ inBrowser("the list of jobs", () => {
     await rows(page).first().locator("td.num").first().click();
     await page.waitForURL(`${url}/jobs/${id}`);
     await page.goBack();
+    // The row that was opened is still the current one.
+    await page.locator(`tr.cursor[data-id="${id}"]`).waitFor();
     await page.keyboard.press("j");
+    await page.locator("tr.cursor").getByText("gmail.sync").first().waitFor();
     await page.keyboard.press("Enter");
     await page.waitForURL(/\/jobs\/.+/);
   });

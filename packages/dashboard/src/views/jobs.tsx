@@ -1,6 +1,6 @@
 import { computed, effect } from "@preact/signals";
 import type { JSX } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api, may, mayChangeOwn, messageOf } from "../app/api.js";
 import { number, plural } from "../app/format.js";
 import { addShortcuts } from "../app/keys.js";
@@ -54,7 +54,7 @@ export default function Jobs(): JSX.Element {
     if (isViewer) void showRunning();
   }, [isViewer]);
   useFreshness(list, isViewer, counts.reload);
-  useEffect(() => addShortcuts([{ key: ".", about: "Show the new jobs", run: reload }]), [list]);
+  useLayoutEffect(() => addShortcuts([{ key: ".", about: "Show the new jobs", run: reload }]), [list]);
 
   const apply = (text: string): void => setQuery({ q: text.trim() });
   const isBare = Object.keys(filter.conditions).length === 0 && filter.tokens.length === 0;

@@ -1,6 +1,6 @@
 import type { CountResult } from "holdfast/admin";
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { may } from "../../app/api.js";
 import { number, plural } from "../../app/format.js";
 import { addShortcuts } from "../../app/keys.js";
@@ -75,7 +75,7 @@ export function BulkBar({ list, selection, total }: Props): JSX.Element | null {
     const target = targetOf();
     if (!selection.isEmpty.peek() && canApply(action, target)) setOpen({ action, target });
   };
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (isEmpty) return;
     const keys = allowedActions().flatMap((action) =>
       action.key === undefined

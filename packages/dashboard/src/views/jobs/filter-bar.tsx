@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { number } from "../../app/format.js";
 import { addShortcuts } from "../../app/keys.js";
 import { Button } from "../../ui/button.js";
@@ -32,7 +32,7 @@ export function FilterBar({ q, read, sources, onApply }: FilterBarProps): JSX.El
     setChosen(undefined);
   };
   useEffect(() => edit(splitTokens(q), ""), [q]);
-  useEffect(() => addShortcuts([{ key: "/", about: "Filter the jobs", run: () => input.current?.focus() }]), []);
+  useLayoutEffect(() => addShortcuts([{ key: "/", about: "Filter the jobs", run: () => input.current?.focus() }]), []);
 
   const apply = (tokens: readonly string[]): void => {
     edit(tokens, "");

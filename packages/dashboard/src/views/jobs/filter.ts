@@ -111,7 +111,7 @@ class Reader {
       if (included === null && excluded.size === 0) continue;
       const left = [...(included ?? this.#names(field) ?? [])].filter((name) => !excluded.has(name));
       if (left.length === 0) isImpossible = true;
-      // All states are as good as no condition.
+      // All states: the condition would choose nothing.
       else if (field !== "state") conditions[field] = left;
       else if (left.length < STATES.length) conditions.state = STATES.filter((state) => left.includes(state));
     }

@@ -10,7 +10,7 @@ const SOON = 60_000;
 /** Jobs that wait for something else than a time are due in some thousand years. */
 const FAR = 100 * 365 * 24 * HOUR;
 
-/** The first line of a text, without control characters and colour codes. */
+/** A string on one line, without control characters and colour codes. */
 export function oneLine(text: string, max = MAX_TEXT): string {
   // What follows is cut anyway.
   const start = text.slice(0, MAX_TITLE * 2);

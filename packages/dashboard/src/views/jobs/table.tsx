@@ -1,5 +1,5 @@
 import type { JSX, RefObject } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { go, setQuery } from "../../app/router.js";
 import { addShortcuts } from "../../app/keys.js";
 import { Icon } from "../../ui/icon.js";
@@ -93,7 +93,8 @@ function useRowKeys(
   body: RefObject<HTMLTableSectionElement | null>,
   height: number,
 ): void {
-  useEffect(() => {
+  // At once, so that no key is lost after the rows are there.
+  useLayoutEffect(() => {
     const move = (step: number): void => {
       const rows = list.rows.peek();
       const at = rows.findIndex(({ id }) => id === list.current.peek());
