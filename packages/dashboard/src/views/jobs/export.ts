@@ -39,7 +39,7 @@ function valueOf(job: JobSummary, column: (typeof COLUMNS)[number]): string | nu
 function cell(value: string | number | null): string {
   if (value === null) return "";
   if (typeof value === "number") return String(value);
-  // The apostrophe makes it a text.
+  // With the apostrophe it is a string.
   const text = FORMULA.test(value) ? `'${value}` : value;
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
