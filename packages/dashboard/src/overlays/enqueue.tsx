@@ -92,7 +92,7 @@ export default function Enqueue({ onClose }: { onClose: () => void }): JSX.Eleme
             {isInvalid && <span class="t3">{count === 1 ? "1 field to correct" : `${count} fields to correct`}</span>}
           </span>
           <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" shortcut="⌘↵" onClick={enqueue}>
+          <Button kind="primary" shortcut={navigator.platform.startsWith("Mac") ? "⌘↵" : "Ctrl ↵"} onClick={enqueue}>
             Enqueue
           </Button>
         </>

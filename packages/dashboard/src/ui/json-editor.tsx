@@ -47,7 +47,9 @@ export function JsonEditor({
   return (
     <div class="field json-edit">
       <div class="row">
-        <label for={id}>{label}</label>
+        <label class="label" for={id}>
+          {label}
+        </label>
         {hint !== undefined && <span class="hint">{hint}</span>}
         <button
           type="button"

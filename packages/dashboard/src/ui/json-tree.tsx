@@ -76,7 +76,7 @@ function Key({ name }: { name: string }): JSX.Element {
   return (
     <>
       <bdi class="k" title={name.length > 80 ? cut(name, 2_000) : undefined}>
-        {cut(name, 80)}
+        {escaped(cut(name, 80))}
       </bdi>
       {": "}
     </>
@@ -106,12 +106,19 @@ function Value({ node }: { node: JsonNode }): JSX.Element {
   return <span class="sum">{node.kind === "object" ? "{}" : "[]"}</span>;
 }
 
+// Marks that turn the direction of writing are invisible, and change the words after them.
+const DIRECTION = /[\u202a-\u202e\u2066-\u2069\u200e\u200f]/g;
+
+function escaped(text: string): string {
+  return text.replace(DIRECTION, (mark) => `\\u${mark.charCodeAt(0).toString(16)}`);
+}
+
 function StringValue({ value }: { value: string }): JSX.Element {
   const [length, setLength] = useState(STRING_LENGTH);
   const isCut = value.length > length;
   return (
     <>
-      <bdi class="str">{JSON.stringify(isCut ? headOf(value, length) : value)}</bdi>
+      <bdi class="str">{escaped(JSON.stringify(isCut ? headOf(value, length) : value))}</bdi>
       {isCut && (
         <button
           type="button"

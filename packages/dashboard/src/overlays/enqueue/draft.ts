@@ -106,19 +106,19 @@ function scopeOf({ scope, period }: Draft): NonNullable<Exclude<NewJobBody["uniq
 export function codeOf({ type, input, ...options }: NewJobBody): string {
   const named = Object.entries(options).map(([name, value]) =>
     // The client takes a Date.
-    name === "runAt" ? `runAt: new Date(${JSON.stringify(value)})` : `${name}: ${literal(value)}`,
+    name === "runAt" ? `runAt: new Date(${JSON.stringify(value)})` : `${name}: ${literal(value, "    ")}`,
   );
-  const lines = [JSON.stringify(type), input === undefined ? "{}" : literal(input)];
+  const lines = [JSON.stringify(type), input === undefined ? "{}" : literal(input, "  ")];
   if (named.length > 0) lines.push(`{\n    ${named.join(",\n    ")},\n  }`);
   return `await hf.enqueueNamed(\n  ${lines.join(",\n  ")},\n);`;
 }
 
 const MAX_CODE = 400;
 
-function literal(value: unknown): string {
+function literal(value: unknown, indent: string): string {
   const text = JSON.stringify(value, null, 2)
     .replaceAll(/^(\s*)"([A-Za-z_$][\w$]*)":/gm, "$1$2:")
-    .replaceAll("\n", "\n  ");
+    .replaceAll("\n", `\n${indent}`);
   return cut(text, MAX_CODE);
 }
 

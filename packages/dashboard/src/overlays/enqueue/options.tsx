@@ -1,4 +1,5 @@
 import type { JSX } from "preact";
+import { useState } from "preact/hooks";
 import { Field, Input, type InputProps } from "../../ui/field.js";
 import { Icon } from "../../ui/icon.js";
 import type { Issue } from "../../ui/json-editor.js";
@@ -19,11 +20,9 @@ export function Options({ draft, set, issues }: OptionsProps): JSX.Element {
     isMono: true,
     onInput: (value) => set({ [name]: value }),
   });
-  const isUsed = (Object.keys(EMPTY) as (keyof Draft)[]).some(
-    (name) => name !== "type" && name !== "input" && draft[name] !== EMPTY[name],
-  );
+  const [isOpen, setOpen] = useState(() => isUsed(draft));
   return (
-    <details class="more" open={isUsed || undefined}>
+    <details class="more" open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary class="row label">
         <Icon name="chev" class="sm" />
         Options
@@ -105,6 +104,13 @@ export function Options({ draft, set, issues }: OptionsProps): JSX.Element {
         )}
       </div>
     </details>
+  );
+}
+
+/** A draft that was kept shows what was typed. */
+function isUsed(draft: Draft): boolean {
+  return (Object.keys(EMPTY) as (keyof Draft)[]).some(
+    (name) => name !== "type" && name !== "input" && draft[name] !== EMPTY[name],
   );
 }
 

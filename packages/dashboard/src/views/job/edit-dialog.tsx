@@ -80,7 +80,7 @@ export function EditDialog({
           <Field id="edit-runAt" label="Due" about="in your time zone" issues={issuesOf(issues, "runAt")}>
             <Input {...bind("runAt")} type="datetime-local" />
           </Field>
-          <Field id="edit-expiresAt" label="Expires" hint="Empty: never" issues={issuesOf(issues, "expiresAt")}>
+          <Field id="edit-expiresAt" label="Expires" about="empty: never" issues={issuesOf(issues, "expiresAt")}>
             <Input {...bind("expiresAt")} type="datetime-local" />
           </Field>
           <Field id="edit-priority" label="Priority" about="-100 to 100" issues={issuesOf(issues, "priority")}>
@@ -97,7 +97,7 @@ export function EditDialog({
           >
             <Input {...bind("maxAttempts")} inputMode="numeric" />
           </Field>
-          <Field id="edit-tags" label="Tags" hint="Separated by commas" issues={issuesOf(issues, "tags")}>
+          <Field id="edit-tags" label="Tags" about="separated by commas" issues={issuesOf(issues, "tags")}>
             <Input {...bind("tags")} />
           </Field>
         </div>

@@ -5,9 +5,12 @@ export type AttemptError = NonNullable<JobDetail["attempts"][number]["error"]>;
 // ESC, then "[…m" and the like: colours of a terminal.
 const ANSI = new RegExp(`${String.fromCharCode(27)}(?:\\[[0-9;?]*[ -/]*[@-~]|[@-Z\\\\-_])`, "g");
 
-/** Text without the colour codes of terminals. */
+// They would change the direction of the words after them.
+const DIRECTION = /[\u202a-\u202e\u2066-\u2069\u200e\u200f]/g;
+
+/** Text without the colour codes of terminals and without marks that turn the direction of writing. */
 export function plain(text: string): string {
-  return text.replace(ANSI, "");
+  return text.replace(ANSI, "").replace(DIRECTION, "");
 }
 
 const NAME = /^([A-Za-z_$][\w$.]*)(?: \[[^\]]*\])?(?:: |$)/;
@@ -34,7 +37,9 @@ export function framesOf(stack: string): FrameGroup[] {
   const groups: FrameGroup[] = [];
   for (const line of plain(stack).split("\n")) {
     if (!/^\s+at /.test(line)) continue;
-    const isOwn = !/node_modules[\\/]|\(node:|at node:|\(native\)|<anonymous>\)?$/.test(line);
+    const isOwn = !/node_modules[\\/]|[\\/]holdfast[\\/]dist[\\/]|\(node:|at node:|\(native\)|<anonymous>\)?$/.test(
+      line,
+    );
     const last = groups.at(-1);
     if (last?.isOwn === isOwn) last.frames.push(line.trim());
     else groups.push({ isOwn, frames: [line.trim()] });

@@ -34,12 +34,12 @@ export function Details({ job }: { job: JobDetail }): JSX.Element {
           <Fact name="Enqueued">
             <Time at={createdAt} />
           </Fact>
-          {runAt !== createdAt && (
-            <Fact name="Run at">
+          {!isWaiting && attempts.length <= 1 && Date.parse(runAt) - Date.parse(createdAt) > 1_000 && (
+            <Fact name="Was due">
               <Time at={runAt} />
             </Fact>
           )}
-          {isWaiting && dueAt !== null && dueAt !== runAt && (
+          {isWaiting && dueAt !== null && (
             <Fact name="Due">
               <Time at={dueAt} />
             </Fact>

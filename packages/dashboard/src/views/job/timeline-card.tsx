@@ -153,11 +153,12 @@ function Line({ job, transition }: { job: JobDetail; transition: Transition }): 
   let aside = "";
   if (ms !== undefined && kind === "due") aside = `in ${duration(ms)}`;
   else if (ms !== undefined && kind === "expired") aside = `${duration(ms)} lost`;
-  else if (ms !== undefined) aside = `${isAttempt ? "ran" : "waited"} ${duration(ms)}`;
+  else if (ms !== undefined && ms > 0) aside = `${isAttempt ? "ran" : "waited"} ${duration(ms)}`;
   return (
     <li class={`s-${colour}`}>
       <time class="mono" dateTime={new Date(at).toISOString()} title={exact(at)}>
-        {preciseClock(at)}
+        {preciseClock(at).slice(0, 8)}
+        <span class="wide-only">{preciseClock(at).slice(8)}</span>
       </time>
       <Icon name={icon} />
       <span>

@@ -70,6 +70,9 @@ export function timelineOf(job: TimedJob, now: number): Timeline {
   const spans: Span[] = [];
   const transitions: Transition[] = [{ at: from, kind: "enqueued" }];
   let at = from;
+  // A retry overwrites the time that the job was due at first.
+  const firstClaim = job.attempts[0]?.claimedAt ?? job.claimedAt;
+  const firstDue = firstClaim !== null && job.runAt > firstClaim ? from : ms(job.runAt);
   const advance = (kind: SpanKind, until: number): void => {
     const end = Math.min(Math.max(until, at), to);
     if (end > at) spans.push({ kind, from: at, to: end });
@@ -77,7 +80,7 @@ export function timelineOf(job: TimedJob, now: number): Timeline {
   };
   const waitUntil = (until: number): void => {
     if (spans.some(({ kind }) => kind !== "delay" && kind !== "wait")) return advance("back", until);
-    advance("delay", Math.min(ms(job.runAt), until));
+    advance("delay", Math.min(firstDue, until));
     advance("wait", until);
   };
   const claim = (
@@ -85,7 +88,7 @@ export function timelineOf(job: TimedJob, now: number): Timeline {
     claimedAt: number,
     startedAt: number | null,
   ): void => {
-    const waited = { ms: Math.max(0, claimedAt - Math.max(at, attempt === 1 ? ms(job.runAt) : 0)) };
+    const waited = { ms: Math.max(0, claimedAt - Math.max(at, firstDue)) };
     waitUntil(claimedAt);
     if (startedAt === null || startedAt - claimedAt > 1_000) {
       transitions.push({ at: claimedAt, kind: "claimed", worker, fence: fence ?? null, ...waited });

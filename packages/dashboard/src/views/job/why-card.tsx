@@ -7,7 +7,7 @@ import { act } from "../../app/toasts.js";
 import { Button } from "../../ui/button.js";
 import { Icon } from "../../ui/icon.js";
 import { jobHref } from "./links.js";
-import { jobChecks, whyOf, type Around, type WhyAction } from "./why.js";
+import { jobChecks, pauseOf, whyOf, type Around, type WhyAction } from "./why.js";
 
 interface WhyCardProps {
   job: JobDetail;
@@ -22,7 +22,11 @@ interface WhyCardProps {
 
 /** Why the job does not run: the decisive reason, what would change it, then the others. */
 export function WhyCard({ job, explanation, around, onPromote, onEdit, onChange }: WhyCardProps): JSX.Element {
-  const [first, ...others] = explanation.reasons.map((reason) => whyOf(reason, job, now.value));
+  const [first, ...others] = explanation.reasons.map((reason) => {
+    const why = whyOf(reason, job, now.value);
+    const pause = reason.kind !== "paused" || around === null ? null : pauseOf(job.queue, around, now.value);
+    return pause === null ? why : { ...why, title: `${pause}.` };
+  });
   const asks = ["pending", "failed", "dead", "cancelled"].includes(job.state);
   const checks = around === null || !asks ? [] : jobChecks(job, explanation.reasons, around, now.value);
   if (first === undefined) return <></>;

@@ -30,7 +30,7 @@ export function whyOf(reason: ReasonResult, job: WhyJob, now: number): Why {
   const until = reason.until === null ? null : Date.parse(reason.until);
   const when = until === null ? "" : relative(until, now);
   const known = KNOWN[reason.kind]?.(reason, job, when, now);
-  return {
+  const why: Why = {
     title: reason.text,
     text: reason.change ?? "",
     icon: "info",
@@ -38,6 +38,7 @@ export function whyOf(reason: ReasonResult, job: WhyJob, now: number): Why {
     actions: [],
     ...known,
   };
+  return { ...why, title: plain(why.title), text: plain(why.text) };
 }
 
 type Words = (reason: ReasonResult, job: WhyJob, when: string, now: number) => Partial<Why>;
@@ -130,7 +131,7 @@ const KNOWN: Readonly<Record<string, Words>> = {
     actions: change === null ? [] : [{ kind: "resume", queue: queue === undefined ? own : queue }, { kind: "queues" }],
   }),
   "no-worker": ({ text, change }, { type, queue }) => ({
-    title: text,
+    title: change === null ? text : `No live worker takes ${short(type)}.`,
     text:
       change === null ? "" : `Start a worker that serves queue ${short(queue)} and has a handler for ${short(type)}.`,
     icon: "workers",
@@ -202,16 +203,25 @@ export interface Around {
   workers: readonly WorkerResult[];
 }
 
+/** Since when a queue is paused, and by whom; null: it is not. */
+export function pauseOf(
+  queue: string,
+  { queues, paused }: Pick<Around, "queues" | "paused">,
+  now: number,
+): string | null {
+  if (paused) return "All queues are paused";
+  const own = queues.find((each) => each.queue === queue);
+  if (own?.paused !== true) return null;
+  const by = own.pausedBy === null ? "" : ` by ${own.pausedBy}`;
+  if (own.pausedAt === null) return `Queue ${queue} is paused${by}`;
+  return `Queue ${queue} has been paused for ${coarse(now - Date.parse(own.pausedAt))}${by}`;
+}
+
 /** Whether workers and the queue would take a job of this type. */
 export function checksOf({ type, queue }: Place, { queues, paused, workers }: Around, now: number): Check[] {
   const checks: Check[] = [];
-  const own = queues.find((each) => each.queue === queue);
-  if (paused) checks.push({ isMet: false, text: "All queues are paused" });
-  else if (own?.paused === true) {
-    const by = own.pausedBy === null ? "" : ` by ${own.pausedBy}`;
-    const since = own.pausedAt === null ? "" : ` for ${coarse(now - Date.parse(own.pausedAt))}`;
-    checks.push({ isMet: false, text: `Queue ${queue} has been paused${since}${by}` });
-  } else checks.push({ isMet: true, text: `Queue ${queue} is not paused` });
+  const pause = pauseOf(queue, { queues, paused }, now);
+  checks.push(pause === null ? { isMet: true, text: `Queue ${queue} is not paused` } : { isMet: false, text: pause });
 
   const live = workers.filter((worker) => isLiveWorker(worker, now));
   const able = live.filter(
@@ -223,7 +233,13 @@ export function checksOf({ type, queue }: Place, { queues, paused, workers }: Ar
     const free = able.reduce((sum, { concurrency, running }) => sum + Math.max(0, concurrency - running), 0);
     const takes =
       able.length === 1 ? `1 live worker takes ${type}` : `${number(able.length)} live workers take ${type}`;
-    checks.push({ isMet: true, text: `${takes}, ${free === 0 ? "all busy" : `${number(free)} free`}` });
+    checks.push({
+      isMet: true,
+      text:
+        free === 0
+          ? `${takes}, ${able.length === 1 ? "but is" : "but all are"} busy`
+          : `${takes} and can start ${number(free)} more`,
+    });
   }
   return checks;
 }
