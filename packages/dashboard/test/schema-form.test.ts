@@ -50,7 +50,7 @@ describe("the fields of a schema", () => {
       ["tags", "list", "list of strings"],
       ["version", "enum", "fixed"],
       ["note", "string", "string, may be null"],
-      ["any", "json", "JSON, optional"],
+      ["any", "json", "JSON"],
       ["either", "json", "JSON"],
       ["address", "object", ""],
     ]);

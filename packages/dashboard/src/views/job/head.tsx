@@ -8,7 +8,7 @@ import { Copy } from "../../ui/copy.js";
 import { Icon, type IconName } from "../../ui/icon.js";
 import { StatePill } from "../../ui/state.js";
 import { Time } from "../../ui/time.js";
-import type { ActionName } from "./actions.js";
+import type { ActionName } from "./offered.js";
 import { MoreMenu, type MenuItem } from "./more-menu.js";
 import { jobsHref } from "./links.js";
 
