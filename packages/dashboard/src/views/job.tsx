@@ -145,7 +145,9 @@ function Loaded({ id, loaded, isDeleted, onChange }: LoadedProps): JSX.Element {
   const actions = useMemo(() => (isDeleted ? [] : actionsFor(job, roles(), now.peek())), [job, isDeleted]);
   const perform = async (name: ActionName): Promise<void> => {
     if (name === "edit" || name === "rerun" || name === "cancel" || name === "delete") return setAsking(name);
-    if (await runAction(name, job)) await onChange();
+    await runAction(name, job);
+    // Also after a failure: the job may have changed meanwhile.
+    await onChange();
   };
   const performed = useRef(perform);
   performed.current = perform;
@@ -206,7 +208,8 @@ function Loaded({ id, loaded, isDeleted, onChange }: LoadedProps): JSX.Element {
           keep="Keep it"
           onClose={() => setAsking(null)}
           onConfirm={async () => {
-            if (await runAction("cancel", job)) await onChange();
+            await runAction("cancel", job);
+            await onChange();
           }}
         >
           <p>
@@ -224,6 +227,7 @@ function Loaded({ id, loaded, isDeleted, onChange }: LoadedProps): JSX.Element {
           onClose={() => setAsking(null)}
           onConfirm={async () => {
             if (await runAction("delete", job)) go(placeOf(id)?.href ?? hrefOf("/jobs"), { replace: true });
+            else await onChange();
           }}
         >
           <p>
