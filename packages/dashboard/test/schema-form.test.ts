@@ -11,7 +11,7 @@ import {
 } from "../src/ui/schema-fields.js";
 
 function fields(schema: z.ZodType): readonly SchemaField[] {
-  const found = fieldsOf(z.toJSONSchema(schema, { io: "input" }) as Record<string, unknown>);
+  const found = fieldsOf(z.toJSONSchema(schema, { io: "input" }));
   if (found === null) throw new Error("the schema has no fields");
   return found;
 }
