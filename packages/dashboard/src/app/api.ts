@@ -33,7 +33,8 @@ let failures = 0;
 
 export const api: AdminClient = adminClient({ url: `${location.origin}${PREFIX}`, fetch: send });
 
-async function send(request: Request): Promise<Response> {
+/** For views that need the text of a response: `fetch` that notices a lost connection and an expired session. */
+export async function send(request: Request): Promise<Response> {
   try {
     const response = await fetch(request);
     if (response.status === 401 && typeof session.peek() === "object") session.value = "expired";

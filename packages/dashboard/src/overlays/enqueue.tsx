@@ -1,10 +1,242 @@
+import "../styles/enqueue.css";
+import type { Enqueued, NewJobBody } from "holdfast/admin";
 import type { JSX } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { AdminError, api, messageOf } from "../app/api.js";
+import { useResource } from "../app/resource.js";
+import { go, hrefOf, PREFIX } from "../app/router.js";
+import { toast } from "../app/toasts.js";
+import { Button } from "../ui/button.js";
 import { Dialog } from "../ui/dialog.js";
+import { Field, Input } from "../ui/field.js";
+import { Icon } from "../ui/icon.js";
+import { issuesOf, JsonEditor, type Issue } from "../ui/json-editor.js";
+import { fieldsOf, problemsOf, type SchemaField } from "../ui/schema-fields.js";
+import { SchemaForm } from "../ui/schema-form.js";
+import { schemaOf } from "../ui/schema-of.js";
+import { codeOf, EMPTY, readDraft, requestOf, type Draft } from "./enqueue/draft.js";
+import { Options } from "./enqueue/options.js";
+import { Outlook } from "./enqueue/outlook.js";
 
+const STORED = `holdfast.enqueue ${PREFIX}`;
+
+function storedDraft(): Draft {
+  try {
+    return readDraft(sessionStorage.getItem(STORED));
+  } catch {
+    // Storage is disabled.
+    return EMPTY;
+  }
+}
+
+function storeDraft(draft: Draft): void {
+  try {
+    if (draft === EMPTY) sessionStorage.removeItem(STORED);
+    else sessionStorage.setItem(STORED, JSON.stringify(draft));
+  } catch {
+    // It lasts until the dialog is closed.
+  }
+}
+
+/** Enqueues a job. What was typed is kept until it is enqueued, or the tab is closed. */
 export default function Enqueue({ onClose }: { onClose: () => void }): JSX.Element {
+  const [draft, setDraft] = useState(storedDraft);
+  const [sent, setSent] = useState<readonly Issue[]>([]);
+  const [error, setError] = useState<string | null>(null);
+  const [isChecked, setChecked] = useState(false);
+  const [isForm, setForm] = useState(true);
+  const types = useResource("types", () => api.types.list());
+  const fields = useFields(draft.type.trim());
+  const { body, issues } = useMemo(() => requestOf(draft), [draft]);
+  const object = objectOf(draft.input);
+  const hasForm = fields !== null && isForm && object !== null;
+  const found = fields === null || object === null ? [] : problemsOf(fields, object);
+  // The form knows the schema; the server checks everything again.
+  const count = issues.length + (hasForm ? found.length : 0);
+  const shown = (name: string): Issue[] => [...(isChecked ? issuesOf(issues, name) : []), ...issuesOf(sent, name)];
+
+  const set = (change: Partial<Draft>): void => {
+    const next = { ...draft, ...change };
+    setDraft(next);
+    storeDraft(next);
+    setSent([]);
+    setError(null);
+  };
+  const enqueue = async (): Promise<void> => {
+    setChecked(true);
+    setError(null);
+    if (count > 0) return;
+    try {
+      const result = await api.jobs.enqueue(body);
+      storeDraft(EMPTY);
+      onClose();
+      report(result, body);
+    } catch (thrown) {
+      const own = thrown instanceof AdminError ? thrown.issues : [];
+      setSent(own);
+      if (own.length === 0) setError(messageOf(thrown));
+    }
+  };
+  const isInvalid = isChecked && count > 0;
   return (
-    <Dialog title="Enqueue" onClose={onClose}>
-      <p />
+    <Dialog
+      title="Enqueue a job"
+      wide
+      onClose={onClose}
+      onSubmit={enqueue}
+      footer={
+        <>
+          <span class="t3 wide-only">Recorded in the audit log</span>
+          <span class="push" role="alert">
+            {error !== null && <span class="bad">{error}</span>}
+            {isInvalid && <span class="t3">{count === 1 ? "1 field to correct" : `${count} fields to correct`}</span>}
+          </span>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button kind="primary" shortcut={navigator.platform.startsWith("Mac") ? "⌘↵" : "Ctrl ↵"} onClick={enqueue}>
+            Enqueue
+          </Button>
+        </>
+      }
+    >
+      <div
+        class="dlg-cols"
+        onKeyDown={(event) => {
+          if (event.key === "Enter" && (event.metaKey || event.ctrlKey) && !event.defaultPrevented) void enqueue();
+        }}
+      >
+        <div class="l">
+          <Field id="new-type" label="Type" issues={shown("type")}>
+            <Input
+              id="new-type"
+              isMono
+              list="new-types"
+              value={draft.type}
+              hasFocus
+              isRequired
+              placeholder="email.receipt"
+              isBad={shown("type").length > 0}
+              onInput={(type) => set({ type })}
+            />
+            <datalist id="new-types">
+              {types.data.value?.types.map((type) => (
+                <option key={type} value={type} />
+              ))}
+            </datalist>
+          </Field>
+          {fields !== null && <FormOrJson isForm={hasForm} mayBeForm={object !== null} onChange={setForm} />}
+          {hasForm ? (
+            <SchemaForm
+              id="new-input"
+              fields={fields}
+              value={object}
+              isChecked={isChecked}
+              issues={issuesOf(sent, "input")}
+              onChange={(value) => set({ input: JSON.stringify(value, null, 2) })}
+            />
+          ) : (
+            <JsonEditor
+              id="new-input"
+              label="Input"
+              rows={8}
+              text={draft.input}
+              issues={issuesOf(sent, "input")}
+              onInput={(input) => set({ input })}
+              onSubmit={() => void enqueue()}
+            />
+          )}
+          <Options draft={draft} set={set} issues={shown} />
+        </div>
+        <div class="r">
+          <Outlook body={body} />
+          <div>
+            <p class="label mb">Same in code</p>
+            <pre class="codebox" tabIndex={0}>
+              <code>{codeOf(body)}</code>
+            </pre>
+          </div>
+        </div>
+      </div>
     </Dialog>
+  );
+}
+
+/** Says what became of it, with a link to the job. */
+function report({ id, duplicate, replaced }: Enqueued, { type }: NewJobBody): void {
+  const text = duplicate
+    ? "Another job holds this unique key, so none was added."
+    : replaced
+      ? "The waiting job with this unique key was replaced."
+      : `${type} is enqueued.`;
+  toast(text, {
+    kind: duplicate ? "info" : "done",
+    action: {
+      label: duplicate ? "Show that job" : "Show the job",
+      run: () => go(hrefOf(`/jobs/${encodeURIComponent(id)}`)),
+    },
+  });
+}
+
+/** The fields of a type's schema; null: it has none that a form can show, or is not loaded yet. */
+function useFields(type: string): readonly SchemaField[] | null {
+  const [fields, setFields] = useState<readonly SchemaField[] | null>(null);
+  const newest = useRef("");
+  useEffect(() => {
+    newest.current = type;
+    setFields(null);
+    if (type === "") return;
+    schemaOf(type).then(
+      (schema) => {
+        if (newest.current === type) setFields(schema === null ? null : fieldsOf(schema));
+      },
+      // JSON always works.
+      () => {},
+    );
+  }, [type]);
+  return fields;
+}
+
+/** The input as an object; null: it is something else, or cannot be read. */
+function objectOf(text: string): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(text.trim() === "" ? "{}" : text);
+    return typeof value === "object" && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : null;
+  } catch {
+    return null;
+  }
+}
+
+function FormOrJson({
+  isForm,
+  mayBeForm,
+  onChange,
+}: {
+  isForm: boolean;
+  mayBeForm: boolean;
+  onChange: (isForm: boolean) => void;
+}): JSX.Element {
+  return (
+    <div class="row">
+      <span class="label">Input</span>
+      {!mayBeForm && (
+        <span class="t3">
+          <Icon name="info" class="sm" /> The form needs a JSON object.
+        </span>
+      )}
+      <span class="seg push" role="group" aria-label="Input as">
+        <button
+          type="button"
+          aria-pressed={isForm}
+          aria-disabled={!mayBeForm || undefined}
+          onClick={() => mayBeForm && onChange(true)}
+        >
+          Form
+        </button>
+        <button type="button" aria-pressed={!isForm} onClick={() => onChange(false)}>
+          JSON
+        </button>
+      </span>
+    </div>
   );
 }

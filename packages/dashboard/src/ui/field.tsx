@@ -1,0 +1,77 @@
+import type { ComponentChildren, JSX } from "preact";
+import { Issues, type Issue } from "./json-editor.js";
+
+interface FieldProps {
+  id: string;
+  label: string;
+  /** Beside the label: "integer, 1 or more". */
+  about?: string;
+  hint?: string;
+  issues?: readonly Issue[];
+  children: ComponentChildren;
+}
+
+/** A label, a control with the same id, and what is wrong with its value. */
+export function Field({ id, label, about, hint, issues = [], children }: FieldProps): JSX.Element {
+  return (
+    <div class="field">
+      <label for={id}>
+        <bdi>{label}</bdi>
+        {about !== undefined && <span class="t3"> {about}</span>}
+      </label>
+      {children}
+      <div id={`${id}-error`} aria-live="polite">
+        <Issues issues={issues.map(({ message }) => ({ path: "", message }))} />
+      </div>
+      {hint !== undefined && issues.length === 0 && <p class="hint">{hint}</p>}
+    </div>
+  );
+}
+
+export interface InputProps {
+  id: string;
+  value: string;
+  onInput: (text: string) => void;
+  isBad?: boolean;
+  isMono?: boolean;
+  /** Default: text. */
+  type?: "text" | "datetime-local";
+  inputMode?: "numeric";
+  placeholder?: string;
+  /** The id of a `<datalist>`. */
+  list?: string;
+  isRequired?: boolean;
+  hasFocus?: boolean;
+}
+
+export function Input({
+  id,
+  value,
+  onInput,
+  isBad = false,
+  isMono = false,
+  type = "text",
+  ...rest
+}: InputProps): JSX.Element {
+  const { inputMode, placeholder, list, isRequired, hasFocus } = rest;
+  return (
+    <input
+      id={id}
+      class={`input ${isMono ? "mono" : ""} ${isBad ? "bad" : ""}`}
+      type={type}
+      // Seconds.
+      step={type === "datetime-local" ? "1" : undefined}
+      inputMode={inputMode}
+      placeholder={placeholder}
+      list={list}
+      required={isRequired}
+      autofocus={hasFocus}
+      spellcheck={false}
+      autocomplete="off"
+      value={value}
+      aria-invalid={isBad || undefined}
+      aria-describedby={`${id}-error`}
+      onInput={(event) => onInput(event.currentTarget.value)}
+    />
+  );
+}
