@@ -30,7 +30,9 @@ export function Chart({ data, label, class: extra, kind, tip, ...options }: Char
     const redraw = (): void => plot.current?.redraw();
     dark.addEventListener("change", redraw);
     // After the theme is applied.
-    const off = effect(() => void (theme.value, queueMicrotask(redraw)));
+    const off = effect(() => {
+      if (theme.value) queueMicrotask(redraw);
+    });
     void import("./plot.js").then(({ drawPlot }) => {
       if (isGone || place.current === null) return;
       const onPoint: PlotOptions["onPoint"] = (at, left) => (point.value = at === null ? null : { at, left });

@@ -1,6 +1,6 @@
 import type { StatsResult, WorkerResult } from "holdfast/admin";
 import type { ComponentChildren, JSX } from "preact";
-import { durationParts, number, plural, short } from "../../app/format.js";
+import { coarse, durationParts, number, plural, short } from "../../app/format.js";
 import { jobsHref } from "../../app/links.js";
 import { now } from "../../app/now.js";
 import { hrefOf } from "../../app/router.js";
@@ -48,7 +48,7 @@ export function Figures({ stats, points, range, workers, diedInHour }: FiguresPr
       />
       <Figure
         name="Oldest due"
-        value={stats.oldestDueMs === null ? ["–", ""] : durationParts(stats.oldestDueMs)}
+        value={stats.oldestDueMs === null ? ["–", ""] : ageParts(stats.oldestDueMs)}
         isBad={isLate}
         detail={
           first === undefined ? (
@@ -62,7 +62,7 @@ export function Figures({ stats, points, range, workers, diedInHour }: FiguresPr
               >
                 {first.queue}
               </a>
-              {second !== undefined && ` · then ${joined(second.dueMs)}`}
+              {second !== undefined && ` · then ${ageParts(second.dueMs).join(" ")}`}
             </>
           )
         }
@@ -149,6 +149,11 @@ function CapacityFigure({ stats, workers }: Pick<FiguresProps, "stats" | "worker
 
 function rateOf(perSecond: number): string {
   return perSecond >= 100 ? number(Math.round(perSecond)) : perSecond.toFixed(1);
+}
+
+/** One unit from a minute on. */
+function ageParts(ms: number): [string, string] {
+  return ms < 60_000 ? durationParts(ms) : (coarse(ms).split(" ") as [string, string]);
 }
 
 function joined(ms: number): string {

@@ -1,7 +1,7 @@
 // The smaller lists of the Overview.
 import type { AuditResult, ErrorGroupResult, ScheduleSummary, WorkerResult } from "holdfast/admin";
 import type { ComponentChildren, JSX } from "preact";
-import { clock, date, duration, number, short } from "../../app/format.js";
+import { clock, coarse, date, duration, number, short } from "../../app/format.js";
 import { scheduleHref } from "../../app/links.js";
 import { now } from "../../app/now.js";
 import type { Resource } from "../../app/resource.js";
@@ -9,6 +9,7 @@ import { hrefOf } from "../../app/router.js";
 import { Meter } from "../../ui/meter.js";
 import { Pending } from "../../ui/page-states.js";
 import { Time } from "../../ui/time.js";
+import { messageParts } from "../failures/placeholders.js";
 import { changeWords } from "./change-words.js";
 import { isLive, missingWorkers } from "./warnings.js";
 
@@ -70,7 +71,10 @@ export function FailuresCard({ groups }: { groups: Resource<{ groups: ErrorGroup
               title={message.slice(0, 2_000)}
               dir="auto"
             >
-              {name !== null && <span class="bad strong">{name}</span>} {message.slice(0, 200)}
+              {name !== null && <span class="bad strong">{name}</span>}{" "}
+              {messageParts(message.slice(0, 200)).map(({ text, isPlaceholder }, at) =>
+                isPlaceholder ? <i key={at}>{text}</i> : text,
+              )}
             </a>
             <small class="cut">
               {type !== null && <bdi>{type}</bdi>}
@@ -167,7 +171,7 @@ export function WorkersCard({ workers }: { workers: Resource<{ workers: WorkerRe
               </span>
               <small class="cut" dir="auto">
                 {isMissing
-                  ? `no heartbeat for ${duration(now.value - Date.parse(seenAt))}`
+                  ? `no heartbeat for ${coarse(now.value - Date.parse(seenAt))}`
                   : (queues?.join(", ") ?? "all queues")}
               </small>
             </span>

@@ -1,6 +1,6 @@
 import type { HistoryResult, QueueResult, StatsResult } from "holdfast/admin";
 import type { JSX } from "preact";
-import { duration, number } from "../../app/format.js";
+import { coarse, duration, number } from "../../app/format.js";
 import { jobsHref } from "../../app/links.js";
 import { now } from "../../app/now.js";
 import { hrefOf } from "../../app/router.js";
@@ -117,7 +117,8 @@ export function QueuesCard(props: QueuesProps): JSX.Element {
 function QueueRow({ row, isAllPaused }: { row: Row; isAllPaused: boolean }): JSX.Element {
   const { queue, points, rate, waiting, running, retrying, dead, dueMs, isPaused } = row;
   const state = dueMs !== undefined && dueMs >= LATE_MS ? "failed" : "pending";
-  const due = isPaused || isAllPaused ? "paused" : dueMs === undefined ? "–" : duration(dueMs);
+  const due =
+    isPaused || isAllPaused ? "paused" : dueMs === undefined ? "–" : dueMs < LATE_MS ? duration(dueMs) : coarse(dueMs);
   const tone = dueMs === undefined || isPaused || dueMs < LATE_MS ? "t2" : dueMs < VERY_LATE_MS ? "warn" : "bad strong";
   const count = (value: number, filter: string, extra = ""): JSX.Element => (
     <td class={`num ${value === 0 ? "zero" : ""} ${extra}`}>

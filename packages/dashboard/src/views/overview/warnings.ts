@@ -1,6 +1,6 @@
 // What is wrong, and what to do. Pure functions of what the Overview has loaded.
 import type { ErrorGroupResult, QueueResult, ScheduleSummary, StatsResult, WorkerResult } from "holdfast/admin";
-import { clock, duration, number, plural } from "../../app/format.js";
+import { clock, coarse, number, plural } from "../../app/format.js";
 import type { IconName } from "../../ui/icon.js";
 
 /** Text; a name, which is shown as code; or text that is not ours. */
@@ -163,7 +163,7 @@ function noWorker({ now, stats, workers = [] }: Situation, untaken: readonly Unt
         title: [`No worker takes ${untaken.length} types: `, ...names(untaken.map(({ type }) => type)), "."],
         detail: [`${waits(total)}.`],
         advice: ["Start a worker that handles them."],
-        jobs: { state: "pending,failed", type: untaken.map(({ type }) => type).join(",") },
+        jobs: { state: "pending,failed" },
       },
     ];
   }
@@ -189,7 +189,7 @@ function waits(count: number): string {
 }
 
 function oldest(dueMs: number | null): string {
-  return dueMs === null ? "" : `, the oldest for ${duration(dueMs)}`;
+  return dueMs === null ? "" : `, the oldest for ${coarse(dueMs)}`;
 }
 
 /** "a", "b", "c" and 2 more. */
@@ -214,7 +214,7 @@ function deadWithOneError({ now, groups = [], dead }: Situation): Warning[] {
         advice:
           ageMs < 60_000
             ? ["It still occurs. Find the cause first."]
-            : [`It last occurred ${duration(ageMs)} ago. When its cause is gone, retry them.`],
+            : [`It last occurred ${coarse(ageMs)} ago. When its cause is gone, retry them.`],
         fingerprint,
       },
     ];
@@ -258,7 +258,7 @@ function behind({ now, stats, workers = [], before }: Situation, untaken: readon
         key: `behind ${queue}`,
         level: "failed",
         icon: "clock",
-        title: ["Queue ", { name: queue }, ` falls behind: its oldest job has been due for ${duration(dueMs)}.`],
+        title: ["Queue ", { name: queue }, ` falls behind: its oldest job has been due for ${coarse(dueMs)}.`],
         detail: counts === undefined ? [] : [`${waits(counts.pending + counts.failed)}.`],
         advice: [
           isFull
@@ -292,14 +292,14 @@ function pausedForLong({ now, stats, queues = [] }: Situation): Warning[] {
     const count = counts === undefined ? 0 : counts.pending + counts.failed;
     const forMs = pausedAt === null ? null : now - Date.parse(pausedAt);
     if (!paused || count === 0 || (forMs ?? PAUSED_MS) < PAUSED_MS) return [];
-    const since = forMs === null ? " is paused" : ` has been paused for ${duration(forMs)}`;
+    const since = forMs === null ? " is paused" : ` has been paused for ${coarse(forMs)}`;
     return [
       {
         key: `paused ${queue}`,
         level: "failed",
         icon: "pause",
-        title: ["Queue ", { name: queue }, since],
-        detail: [...(pausedBy === null ? [". "] : [" by ", { name: pausedBy }, ". "]), `${waits(count)}.`],
+        title: ["Queue ", { name: queue }, since, ...(pausedBy === null ? ["."] : [" by ", { name: pausedBy }, "."])],
+        detail: [`${waits(count)}.`],
         advice: [],
         resume: queue,
       },
