@@ -84,7 +84,10 @@ export default function Failures(): JSX.Element {
           </Button>
         </span>
       </div>
-      <section class="card clip" aria-label="Groups of errors">
+      <section class="card clip" aria-labelledby="failures-groups">
+        <h2 class="sr" id="failures-groups">
+          Groups of errors
+        </h2>
         {data === undefined ? (
           <Pending of={groups} />
         ) : rows.length === 0 ? (

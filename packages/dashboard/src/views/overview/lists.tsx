@@ -207,7 +207,7 @@ export function ChangesCard({ audit }: { audit: Resource<{ entries: AuditResult[
       link={["Audit log", "/audit"]}
       of={audit}
       isEmpty={entries.length === 0}
-      none="Nobody has changed anything yet."
+      none="No one has changed anything yet."
       class="span-n"
     >
       {entries.slice(0, SHOWN).map((entry) => {

@@ -3,7 +3,7 @@ import type { ErrorGroupResult, QueueResult, ScheduleSummary, StatsResult, Worke
 import { clock, coarse, number, plural } from "../../app/format.js";
 import type { IconName } from "../../ui/icon.js";
 
-/** Text; a name, which is shown as code; or text that is not ours. */
+/** Our words; a name, which is shown as code; or the words of others, which may have another direction. */
 export type Piece = string | { name: string } | { quoted: string };
 
 export interface Warning {
