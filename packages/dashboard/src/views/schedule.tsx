@@ -203,11 +203,7 @@ function SlotRow({ slot, through, job, reason, found }: SlotRowProps): JSX.Eleme
       </td>
       <td class="num p2 t2">{found !== undefined && `${found.attempt} of ${found.maxAttempts}`}</td>
       <td class="num p2 t2">{took(found)}</td>
-      <td
-        class={`fill ${found?.error != null && found.state !== "completed" ? "bad" : "t2"}`}
-        dir="auto"
-        title={note.slice(0, 2_000)}
-      >
+      <td class={`fill ${found?.state === "dead" ? "bad" : "t2"}`} dir="auto" title={note.slice(0, 2_000)}>
         {note.slice(0, 300)}
       </td>
     </tr>

@@ -179,6 +179,10 @@ function Row({ schedule, list }: { schedule: ScheduleSummary; list: Resource<Loa
           {name}
         </a>
         <small title={words}>{words}</small>
+        <span class="sub-n narrow-only">
+          {last === undefined ? "" : `${last.state} · `}
+          {words}
+        </span>
       </td>
       <td class="two p2">
         <code class="cut" title={cron ?? undefined}>
