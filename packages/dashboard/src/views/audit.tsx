@@ -170,9 +170,14 @@ function Entry({ entry }: { entry: AuditResult }): JSX.Element {
         </td>
         <td class="two-n lead-n">
           <bdi class="strong">{actor}</bdi>
-          <span class="sub-n narrow-only">
+          <button
+            type="button"
+            class="sub-n narrow-only expand"
+            aria-expanded={isOpen}
+            onClick={() => setQuery({ open: isOpen ? null : id })}
+          >
             {when} · {action} {target !== null && `· ${target}`}
-          </span>
+          </button>
         </td>
         <td class="wide-only">
           <button

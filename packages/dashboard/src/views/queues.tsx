@@ -139,7 +139,7 @@ function Table({ rows, isAll, list, hasWorkers }: TableProps): JSX.Element {
               <th>Queue</th>
               <th class="p3">Finished, last hour</th>
               <th class="p2">Capacity in use</th>
-              <th class="num">Waiting</th>
+              <th class="num wide-only">Waiting</th>
               <th class="num p2">Retrying</th>
               <th class="num">Dead</th>
               <th class="num p2">Per s</th>
@@ -218,7 +218,7 @@ interface RowProps {
 }
 
 function Row({ row, list, hasWorkers, isAll }: RowProps): JSX.Element {
-  const { queue, paused, types, waiting, active, retrying, dead, capacity, isShared, oldestDueMs } = row;
+  const { queue, paused, types, waiting, running, claimed, retrying, dead, capacity, isShared, oldestDueMs } = row;
   const isIdle = hasWorkers && capacity === 0;
   const due = paused || isAll ? "paused" : oldestDueMs === null ? "–" : duration(oldestDueMs);
   const dueClass =
@@ -241,7 +241,7 @@ function Row({ row, list, hasWorkers, isAll }: RowProps): JSX.Element {
           {types.join(", ")}
         </small>
         <span class="sub-n narrow-only">
-          {number(active)} running{isIdle && waiting > 0 ? " · no worker" : ""}
+          {number(waiting)} waiting · {number(running)} running{isIdle && waiting > 0 ? " · no worker" : ""}
           {due === "–" ? "" : ` · ${paused ? "paused" : `oldest ${due}`}`}
         </span>
       </td>
@@ -257,15 +257,19 @@ function Row({ row, list, hasWorkers, isAll }: RowProps): JSX.Element {
           <span class={waiting > 0 ? "bad strong" : "t3"}>no worker</span>
         ) : (
           <span class="util">
-            <Meter value={active} max={capacity} />
-            <a class="t2 num" href={jobsHref({ queue, state: "running,claimed" })}>
-              {number(active)} of {number(capacity)}
+            <Meter value={running} max={capacity} />
+            <a
+              class="t2 num"
+              title={`${number(running)} running, ${number(claimed)} claimed`}
+              href={jobsHref({ queue, state: "running,claimed" })}
+            >
+              {number(running)} of {number(capacity)}
               {isShared && "*"}
             </a>
           </span>
         )}
       </td>
-      <Count count={waiting} href={jobsHref({ queue, state: "pending" })} />
+      <Count count={waiting} href={jobsHref({ queue, state: "pending" })} class="wide-only" />
       <Count count={retrying} href={jobsHref({ queue, state: "failed" })} class="p2" />
       <Count count={dead} href={jobsHref({ queue, state: "dead" })} isBad />
       <td class={`num p2 ${(row.perSecond ?? 0) === 0 ? "zero" : ""}`}>

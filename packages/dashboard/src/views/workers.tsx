@@ -161,7 +161,8 @@ function Live({ workers, jobs }: { workers: readonly WorkerResult[]; jobs: Jobs 
 /** Heartbeats are some seconds old. Of many jobs only some are loaded. */
 function runningOf({ id, running, concurrency }: WorkerResult, jobs: Jobs): number {
   const loaded = [...jobs.values()].reduce((sum, group) => sum + group.length, 0);
-  return loaded >= MAX_JOBS ? running : Math.min(concurrency, jobs.get(id)?.length ?? 0);
+  const own = jobs.get(id)?.filter(({ state }) => state === "running").length ?? 0;
+  return Math.min(concurrency, loaded >= MAX_JOBS ? running : own);
 }
 
 interface WorkerRowsProps {
@@ -240,7 +241,7 @@ function Cells({
   concurrency: number;
 }): JSX.Element {
   if (concurrency > MAX_CELLS) return <Meter value={running} max={concurrency} />;
-  const claimed = Math.min(running, jobs.filter(({ state }) => state === "claimed").length);
+  const claimed = jobs.filter(({ state }) => state === "claimed").length;
   return (
     <svg
       class="cells"
@@ -252,7 +253,7 @@ function Cells({
       {Array.from({ length: concurrency }, (_, at) => (
         <rect
           key={at}
-          class={at < running - claimed ? "on" : at < running ? "cl" : ""}
+          class={at < running ? "on" : at < running + claimed ? "cl" : ""}
           x={at * CELL}
           width="12"
           height="12"

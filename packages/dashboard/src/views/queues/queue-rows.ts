@@ -11,7 +11,9 @@ export interface QueueRow {
   priorities: readonly number[];
   types: readonly string[];
   waiting: number;
-  active: number;
+  running: number;
+  /** Claimed ahead by workers, and not started. */
+  claimed: number;
   retrying: number;
   dead: number;
   /** What live workers that take this queue can run at a time. 0: none takes it. */
@@ -37,7 +39,7 @@ const MINUTE_MS = 60_000;
 /** A sample older than this says nothing about now. */
 const RECENT_MS = 3 * MINUTE_MS;
 
-/** The busiest come first by name: rows do not move when counts change. */
+/** Sorted by name: rows do not move when counts change. */
 export function queueRows({ queues, stats, history, workers, now }: Sources): QueueRow[] {
   const known = new Map(queues.map((each) => [each.queue, each]));
   const names = new Set([...known.keys(), ...Object.keys(stats?.queues ?? {})]);
@@ -77,11 +79,11 @@ function compare(one: string, other: string): number {
 function countsOf(
   stats: StatsResult | null,
   queue: string,
-): Pick<QueueRow, "waiting" | "active" | "retrying" | "dead"> {
+): Pick<QueueRow, "waiting" | "running" | "claimed" | "retrying" | "dead"> {
   const counts = stats !== null && Object.hasOwn(stats.queues, queue) ? stats.queues[queue] : undefined;
-  if (counts === undefined) return { waiting: 0, active: 0, retrying: 0, dead: 0 };
+  if (counts === undefined) return { waiting: 0, running: 0, claimed: 0, retrying: 0, dead: 0 };
   const { pending, claimed, running, failed, dead } = counts;
-  return { waiting: pending, active: claimed + running, retrying: failed, dead };
+  return { waiting: pending, running, claimed, retrying: failed, dead };
 }
 
 /** The types of its jobs, those with the most jobs first. */

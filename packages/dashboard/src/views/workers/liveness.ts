@@ -15,7 +15,7 @@ export function takes({ queues }: Pick<WorkerResult, "queues">, queue: string): 
   return queues === null || queues.includes(queue);
 }
 
-/** The active jobs of each worker, those that started first at the top. */
+/** The active jobs of each worker: running ones before those that are only claimed, and those that started first at the top. */
 export function jobsByWorker(jobs: Iterable<JobSummary>): Map<string, JobSummary[]> {
   const groups = new Map<string, JobSummary[]>();
   for (const job of jobs) {
@@ -24,8 +24,13 @@ export function jobsByWorker(jobs: Iterable<JobSummary>): Map<string, JobSummary
     if (group === undefined) groups.set(job.worker, [job]);
     else group.push(job);
   }
-  for (const group of groups.values()) group.sort((one, other) => startOf(one) - startOf(other));
+  for (const group of groups.values())
+    group.sort((one, other) => rank(one) - rank(other) || startOf(one) - startOf(other));
   return groups;
+}
+
+function rank({ state }: JobSummary): number {
+  return state === "running" ? 0 : 1;
 }
 
 export function isActive({ state }: Pick<JobSummary, "state">): boolean {
