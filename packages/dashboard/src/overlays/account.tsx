@@ -34,13 +34,13 @@ export default function Account({ onClose }: { onClose: () => void }): JSX.Eleme
     <Dialog
       title="Account"
       onClose={onClose}
-      footer={
-        canSignOut() && (
+      {...(canSignOut() && {
+        footer: (
           <Button icon="lock" onClick={out}>
             Sign out
           </Button>
-        )
-      }
+        ),
+      })}
     >
       <div class="stack account">
         {others.length > 0 && (

@@ -185,7 +185,9 @@ function SlotRow({ slot, through, job, reason, found }: SlotRowProps): JSX.Eleme
       </td>
       <td>
         {found !== undefined ? (
-          <StateLabel state={found.state} />
+          <a href={jobHref(found.id)}>
+            <StateLabel state={found.state} />
+          </a>
         ) : job !== null ? (
           <span class="t3" title="The job was deleted">
             deleted

@@ -149,7 +149,7 @@ interface NewTokenProps {
 
 function NewToken({ isFirst, list, onClose }: NewTokenProps): JSX.Element {
   const [name, setName] = useState("");
-  const [role, setRole] = useState<Role>("viewer");
+  const [role, setRole] = useState<Role>(isFirst ? "admin" : "viewer");
   const [user, setUser] = useState("");
   const [expiresIn, setExpiresIn] = useState("90d");
   const [errors, setErrors] = useState<Readonly<Record<string, string>>>({});
