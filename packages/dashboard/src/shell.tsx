@@ -185,7 +185,7 @@ function Top({ title, one, parent }: { title: string; one?: string; parent?: str
       </button>
       <LiveButton />
       {may("operator") && (
-        <Button icon="plus" onClick={() => void openOverlay("enqueue")}>
+        <Button icon="plus" label="Enqueue" onClick={() => void openOverlay("enqueue")}>
           Enqueue
         </Button>
       )}

@@ -70,7 +70,7 @@ inBrowser("API tokens", () => {
     const dialog = page.getByRole("dialog", { name: "Token grafana" });
     await dialog.getByText("It is shown only once").waitFor();
     const secret = (await dialog.getByLabel("Token", { exact: true }).textContent()) ?? "";
-    expect(await (await withToken(secret)).json()).toMatchObject({ name: "grafana", role: "viewer" });
+    expect(await (await withToken(secret)).json()).toMatchObject({ name: "token:grafana", role: "viewer" });
     await dialog.getByRole("button", { name: "I have copied it" }).click();
     const row = page.getByRole("row", { name: /grafana/ });
     await row.getByText("viewer").waitFor();

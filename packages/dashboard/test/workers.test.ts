@@ -14,7 +14,7 @@ function blocking() {
     type: "video.encode",
     queue: "media",
     run: async ({ progress }) => {
-      await progress(0.41, "2,050 of 5,000 frames");
+      progress(0.41, "2,050 of 5,000 frames");
       await released;
     },
   });

@@ -46,7 +46,7 @@ function rankOf(name: string, text: string, words: readonly string[]): number {
   return words.every((word) => name.split(/[\s.:_-]+/).some((part) => part.startsWith(word))) ? 3 : 2;
 }
 
-/** The parts of a text, and whether each was typed. */
+/** The parts of a name, and whether each was typed. */
 export function marked(text: string, given: string): { part: string; isTyped: boolean }[] {
   const words = given
     .replace(/^\s*>/, "")

@@ -28,7 +28,7 @@ export function reasonWords(reason: string | null): string | null {
     case "late":
       return "late: no scheduler ran at its time";
     case "manual":
-      return "run by hand";
+      return "run manually";
     case "missed":
       return "missed: no scheduler ran at its time";
     case "overlap":
