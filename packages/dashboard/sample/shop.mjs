@@ -66,7 +66,12 @@ export async function shop({ store = "sqlite::memory:", minutes = 60, perMinute 
   const gmail = job({
     type: "gmail.sync",
     queue: "sync",
-    input: z.object({ account: z.email(), historyId: z.number(), accessToken: z.string(), labels: z.array(z.string()) }),
+    input: z.object({
+      account: z.email(),
+      historyId: z.number(),
+      accessToken: z.string(),
+      labels: z.array(z.string()),
+    }),
     retry: { maxAttempts: 3, backoff: { base: "20s", jitter: 0.2 } },
     async run({ input, log }) {
       log(`sync from history ${input.historyId}`);
@@ -152,11 +157,17 @@ export async function shop({ store = "sqlite::memory:", minutes = 60, perMinute 
       const who = user();
       await hf.enqueue(
         gmail,
-        { account: `${who}@example.com`, historyId: 90_071_992_547_409, accessToken: "ya29.secret", labels: ["INBOX", "Orders/2026"] },
+        {
+          account: `${who}@example.com`,
+          historyId: 90_071_992_547_409,
+          accessToken: "ya29.secret",
+          labels: ["INBOX", "Orders/2026"],
+        },
         { user: who, tags: ["mailbox"], unique: { key: `sync:${who}:${order}:${n}`, scope: "live" } },
       );
     }
-    for (let n = count(0.2); n > 0; n--) await hf.enqueue(invoice, { invoice: `2026-${order}`, months: 1 }, { user: user() });
+    for (let n = count(0.2); n > 0; n--)
+      await hf.enqueue(invoice, { invoice: `2026-${order}`, months: 1 }, { user: user() });
     if (random() < 0.03) await hf.enqueue(agent, { topic: "refunds" }, { user: user() });
     if (at === Math.round((minutes * MINUTE) / 4 / STEP_MS) * STEP_MS) await hf.pause("reports");
     if (random() < 0.03) await hf.enqueue(report, undefined, { delay: random() < 0.5 ? "20m" : 0 });
@@ -165,7 +176,11 @@ export async function shop({ store = "sqlite::memory:", minutes = 60, perMinute 
     await clock.advance(`${STEP_MS}ms`);
   }
   for (let n = 0; n < 40; n++) {
-    await hf.enqueue(receipt, { to: "later@example.com", order: { id: `o-${order++}`, total: 12 } }, { delay: `${n + 1}m` });
+    await hf.enqueue(
+      receipt,
+      { to: "later@example.com", order: { id: `o-${order++}`, total: 12 } },
+      { delay: `${n + 1}m` },
+    );
   }
   return { hf, clock };
 }

@@ -1,5 +1,6 @@
 import { render } from "preact";
 import { startSession } from "./app/api.js";
+import { startDensity } from "./app/density.js";
 import { startLive } from "./app/live.js";
 import { startRouter } from "./app/router.js";
 import { startTheme } from "./app/theme.js";
@@ -9,6 +10,7 @@ import "./styles/app.css";
 import "./styles/dashboard.css";
 
 startTheme();
+startDensity();
 startRouter();
 startLive();
 void startSession();

@@ -185,7 +185,7 @@ function Top({ title, one, parent }: { title: string; one?: string; parent?: str
       </button>
       <LiveButton />
       {may("operator") && (
-        <Button icon="plus" title="Enqueue a job" onClick={() => void openOverlay("enqueue")}>
+        <Button icon="plus" label="Enqueue" title="Enqueue a job" onClick={() => void openOverlay("enqueue")}>
           Enqueue
         </Button>
       )}

@@ -10,7 +10,7 @@ export const connection = signal<{ online: true } | { online: false; since: numb
   online: true,
 });
 
-/** Who uses the page. `none`: nobody is signed in. `expired`: the session has ended, and the page is kept. */
+/** Who uses the page. `none`: no one is signed in. `expired`: the session has ended, and the page is kept. */
 export const session = signal<SessionResult | "loading" | "none" | "expired">("loading");
 
 const ROLES = ["user", "viewer", "operator", "admin"] as const;

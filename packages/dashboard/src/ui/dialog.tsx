@@ -23,6 +23,8 @@ export function Dialog({ title, children, footer, wide = false, onClose, onSubmi
       if (before instanceof HTMLElement && before.isConnected) before.focus();
     };
   }, []);
+  // A press that began in a field and ends beside the dialog selects text, and does not close it.
+  const pressed = useRef<EventTarget | null>(null);
   const submit = (event: SubmitEvent): void => {
     event.preventDefault();
     void onSubmit?.();
@@ -36,7 +38,8 @@ export function Dialog({ title, children, footer, wide = false, onClose, onSubmi
         event.preventDefault();
         onClose();
       }}
-      onClick={(event) => event.target === ref.current && onClose()}
+      onPointerDown={(event) => (pressed.current = event.target)}
+      onClick={(event) => event.target === ref.current && pressed.current === ref.current && onClose()}
     >
       <form onSubmit={submit}>
         <header>
