@@ -193,6 +193,9 @@ const around = {
       startedAt: at(0),
       seenAt: at(0),
       left: false,
+      draining: false,
+      version: null,
+      jobs: [],
     },
   ] as WorkerResult[],
 };

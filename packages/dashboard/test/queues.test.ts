@@ -66,6 +66,9 @@ describe("rows of queues", () => {
     host: "h",
     pid: 1,
     left: false,
+    draining: false,
+    version: null,
+    jobs: [],
     startedAt: "",
     seenAt: new Date(now).toISOString(),
   };

@@ -36,6 +36,9 @@ function worker(id: string, more: Partial<WorkerResult> = {}): WorkerResult {
     host: id,
     pid: 1,
     left: false,
+    draining: false,
+    version: null,
+    jobs: [],
     ...times,
     ...more,
   };
