@@ -151,8 +151,11 @@ export interface Store {
   /** Returns true to one caller per `everyMs`, over all processes: that caller performs the duty `name`. */
   tryAcquireDuty(name: string, everyMs: number): Promise<boolean>;
 
-  /** Counts jobs by queue, type and state. Must be fast for any number of jobs. */
-  stats(): Promise<StoreStats>;
+  /**
+   * Counts jobs by queue, type and state. Must be fast for any number of jobs. `states`: only the counts of these are needed; a store
+   * that charges for requests may leave out everything else.
+   */
+  stats(states?: readonly State[]): Promise<StoreStats>;
   /**
    * Stops claims from this queue, in all processes, from the next claim on. `*`: from all queues, until `resume("*")`. `by`: who
    * paused it, for people. If the queue is paused already, nothing changes.
