@@ -3,6 +3,7 @@ import type { HistoryMerge, HistoryRange, HistoryRecord, HistoryResolution } fro
 import type { ErrorGroupRecord } from "./job/error-group.js";
 import type { FinishedState, State } from "./job/state.js";
 import type * as Operation from "./job/stored-operation.js";
+import type { QueuePosition, QueueRecord, StoreStats } from "./job/stored-queue.js";
 import type { TransitionPage } from "./job/transition.js";
 import type {
   AttemptRecord,
@@ -30,6 +31,7 @@ export type * from "./history/stored-history.js";
 export type * from "./job/error-group.js";
 export type * from "./job/stored-job.js";
 export type * from "./job/stored-operation.js";
+export type * from "./job/stored-queue.js";
 export type * from "./job/stored-worker.js";
 export type * from "./job/transition.js";
 export type * from "./schedule/stored-schedule.js";
@@ -151,8 +153,11 @@ export interface Store {
   /** Returns true to one caller per `everyMs`, over all processes: that caller performs the duty `name`. */
   tryAcquireDuty(name: string, everyMs: number): Promise<boolean>;
 
-  /** Counts jobs by queue, type and state. Must be fast for any number of jobs. */
-  stats(): Promise<StoreStats>;
+  /**
+   * Counts jobs by queue, type and state. Must be fast for any number of jobs. `states`: only the counts of these are needed; a store
+   * that charges for requests may leave out everything else.
+   */
+  stats(states?: readonly State[]): Promise<StoreStats>;
   /**
    * Stops claims from this queue, in all processes, from the next claim on. `*`: from all queues, until `resume("*")`. `by`: who
    * paused it, for people. If the queue is paused already, nothing changes.
@@ -554,34 +559,6 @@ export interface PurgeRequest {
   before: number | null;
   keep: number | null;
   limit: number;
-}
-
-export interface StoreStats {
-  /** Jobs by queue, type and state. Combinations without jobs are omitted. */
-  counts: { queue: string; type: string; state: State; count: number }[];
-  /** How long the oldest due job has waited for a worker; null if none is due. Paused queues do not count. */
-  oldestDueMs: number | null;
-  /** The same for each queue with due jobs, at most `LIMITS.statsQueues`. */
-  oldestDue: { queue: string; dueMs: number }[];
-  /** Jobs that ended in the last 60 seconds. */
-  lastMinute: Record<FinishedState, number>;
-}
-
-export interface QueueRecord {
-  queue: string;
-  paused: boolean;
-  /** Null: not paused, or paused by an earlier version. */
-  pausedAt: number | null;
-  pausedBy: string | null;
-  priorities: number[];
-}
-
-/** The place of a waiting job in the order of claims. */
-export interface QueuePosition {
-  id: string;
-  queue: string;
-  priority: number;
-  dueAt: number;
 }
 
 /** A wake-up hint: something may have changed. */

@@ -142,9 +142,9 @@ it("updates by ids say why jobs were not changed", SLOW, async () => {
     reasons: { [first]: "is cancelled" },
   });
   await hf.cancel(ids);
-  // The newest first.
+  // The first 20 of the ids.
   const { stdout } = await run("jobs", "promote", ...ids);
-  expect(stdout.split("\n").slice(-4)).toEqual([expect.any(String), `  ${ids[5]}: is cancelled`, "  and 5 more", ""]);
+  expect(stdout.split("\n").slice(-4)).toEqual([expect.any(String), `  ${ids[19]}: is cancelled`, "  and 5 more", ""]);
 });
 
 it("keys free names the job that holds the key", SLOW, async () => {

@@ -154,6 +154,7 @@ describe("commands that read change nothing on PostgreSQL", () => {
       "migration 9: an index of purge times",
       "migration 10: error groups, history and transitions",
       "migration 11: indexes of error groups",
+      "migration 12: operations and draining workers",
     ]);
     await expectDoctorToFind(ws, /problem +schema version: the tables of Holdfast are missing/);
     expect((await ws.run("jobs", "list")).stderr).toMatch(
@@ -222,11 +223,11 @@ describe.skipIf(NO_SERVER !== null)(
       expect((await spawn("migrate")).code).toBe(0);
       await dropIndex();
       expect(await check({ run: spawn })).toEqual({ code: 0, current: true, pending: [] });
-      expect((await spawn("migrate")).stdout).toBe("Applied:\n  the index errors\n");
-      expect((await spawn("migrate")).stdout).toBe("Schema is up to date.\n");
+      expect((await spawn("migrate")).stdout).toMatch(/^Applied:\n  the index errors\nThe table has no stream\./);
+      expect((await spawn("migrate")).stdout).toMatch(/^Schema is up to date\.\nThe table has no stream\./);
       await dropIndex();
       const { stdout } = await spawn("migrate", "--json");
-      expect(JSON.parse(stdout)).toEqual({ migrated: true, applied: ["the index errors"] });
+      expect(JSON.parse(stdout)).toMatchObject({ migrated: true, applied: ["the index errors"] });
     });
   },
 );

@@ -109,6 +109,22 @@ describe("requests of a search or a count, 8 shards", () => {
     );
   });
 
+  it("at most 10 to count the jobs of a state in one lane", { timeout: 60_000 }, async () => {
+    const { hf, types, sent } = await openClient(2);
+    for (const type of types) await hf.enqueueMany(type, [{ to: "a" }, { to: "b" }, { to: "c" }]);
+    await hf.cancel((await hf.list({ limit: 1 })).jobs.map(({ id }) => id));
+    for (const [state, count] of [
+      ["pending", 5],
+      ["failed", 0],
+      ["dead", 0],
+      ["cancelled", 1],
+      ["completed", 0],
+    ] as const) {
+      expect(await sent(() => hf.count({ state }))).toBeLessThanOrEqual(MAX_REQUESTS);
+      expect((await hf.count({ state })).count).toBe(count);
+    }
+  });
+
   it("at most 10 with 40 types", { timeout: 60_000 }, async () => {
     const scene = await openClient(40);
     const ids: string[] = [];

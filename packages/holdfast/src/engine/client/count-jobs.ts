@@ -41,7 +41,7 @@ export async function countJobs(
   if (stored === null) return { count: 0, exact: true };
   if (isSearch(filter)) return countBySearch(engine, filter, atMost, inputView);
   if (isCounted(stored)) {
-    const count = sum(await engine.store.stats(), stored);
+    const count = sum(await engine.store.stats(stored.states), stored);
     const exact = count <= atMost && engine.store.capabilities.exactCounts;
     return { count: Math.min(count, atMost), exact };
   }

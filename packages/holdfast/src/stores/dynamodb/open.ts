@@ -239,7 +239,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
     maintain: () => run(() => maintenance.maintain(time())),
     tryAcquireDuty: (duty, everyMs) => run(() => maintenance.tryAcquireDuty(duty, everyMs, time())),
 
-    stats: () => run(() => statsOf(table, config, counts, time())),
+    stats: (states) => run(() => statsOf(table, config, counts, time(), states)),
     pause: (queue, by) => run(() => config.pause(queue, by ?? null, time())),
     resume: (queue) =>
       run(async () => {

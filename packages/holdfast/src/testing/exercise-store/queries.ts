@@ -265,6 +265,14 @@ export function queryCases(test: DefineCase): void {
     }
     const { counts } = await store.stats();
     assert.deepEqual(new Map(counts.map((row) => [`${row.queue} ${row.type} ${row.state}`, row.count])), expected);
+    for (const state of STATE_NAMES) {
+      const ofState = (await store.stats([state])).counts.filter((row) => row.state === state && row.count > 0);
+      assert.deepEqual(
+        new Map(ofState.map((row) => [`${row.queue} ${row.type} ${row.state}`, row.count])),
+        new Map([...expected].filter(([name]) => name.endsWith(` ${state}`))),
+        state,
+      );
+    }
   });
 
   test("E-01 stats return the age of the oldest due job", async ({ store, clock }) => {

@@ -1,5 +1,5 @@
 import { ALL_QUEUES } from "../../../defaults.js";
-import { isFinished, type State } from "../../../job/state.js";
+import { isFinished, isLeased, STATE_NAMES, type State } from "../../../job/state.js";
 import type { StoreStats } from "../../../store.js";
 import { numberOf, stringOf, type Item } from "../connection/attributes.js";
 import type { SharedConfig } from "../connection/config.js";
@@ -18,9 +18,18 @@ interface Tally {
 
 /**
  * Counts waiting, leased, dead and cancelled jobs by reading the live index, so no crash can make these counts wrong.
- * Completed jobs have counters: they may be many, and DynamoDB deletes them without notice.
+ * Completed jobs have counters: they may be many, and DynamoDB deletes them without notice. With `states`, only what counts these is
+ * read.
  */
-export async function statsOf(table: Table, config: SharedConfig, counts: Counts, now: number): Promise<StoreStats> {
+export async function statsOf(
+  table: Table,
+  config: SharedConfig,
+  counts: Counts,
+  now: number,
+  states: readonly State[] = STATE_NAMES,
+): Promise<StoreStats> {
+  const isAll = states === STATE_NAMES;
+  const readsLive = states.some((state) => !isFinished(state));
   const { lanes, paused, shards, hasOwnTimes } = await config.read();
   const tallies = new Map<string, Tally>();
   const add = (queue: string, type: string, state: State, count = 1): void => {
@@ -33,7 +42,7 @@ export async function statsOf(table: Table, config: SharedConfig, counts: Counts
   const all = Array.from({ length: shards }, (_, shard) => shard);
   const reads = [
     ...all.flatMap((shard) =>
-      lanes.map(({ queue, priority }) =>
+      (readsLive ? lanes : []).map(({ queue, priority }) =>
         entriesOf(table, laneKey(queue, priority, shard), (entry) => {
           if (entry["held"] !== undefined) {
             leased.push(entry);
@@ -47,29 +56,33 @@ export async function statsOf(table: Table, config: SharedConfig, counts: Counts
       ),
     ),
     ...all.flatMap((shard) =>
-      (["dead", "cancelled"] as const).flatMap((state) =>
-        [finishedKey(state, shard), ...(hasOwnTimes ? [ownTimeKey(state, shard)] : [])].map((lane) =>
-          entriesOf(table, lane, (entry) => {
-            add(stringOf(entry, "queue") ?? "", stringOf(entry, "type") ?? "", state);
-          }),
+      (["dead", "cancelled"] as const)
+        .filter((state) => states.includes(state))
+        .flatMap((state) =>
+          [finishedKey(state, shard), ...(hasOwnTimes ? [ownTimeKey(state, shard)] : [])].map((lane) =>
+            entriesOf(table, lane, (entry) => {
+              add(stringOf(entry, "queue") ?? "", stringOf(entry, "type") ?? "", state);
+            }),
+          ),
         ),
-      ),
     ),
   ];
   await Promise.all(reads);
   // The index does not contain whether a leased job was started: that would cost another index write per job.
-  const keys = leased.map((entry) => jobKey(idOf(stringOf(entry, "pk") ?? "")));
+  const keys = (states.some(isLeased) ? leased : []).map((entry) => jobKey(idOf(stringOf(entry, "pk") ?? "")));
   for (const item of await table.getAll(keys)) {
     if (isDeleted(item, now)) continue;
     const { queue, type, state } = readItem(item);
     if (!isFinished(state)) add(queue, type, state);
   }
   await counts.flush();
-  for (const { queue, type, count } of await counts.total(now)) add(queue, type, "completed", count);
+  if (states.includes("completed")) {
+    for (const { queue, type, count } of await counts.total(now)) add(queue, type, "completed", count);
+  }
   return {
     counts: [...tallies.values()],
     ...oldestDueOf(dueMs),
-    lastMinute: await counts.lastMinute(now),
+    lastMinute: isAll ? await counts.lastMinute(now) : { completed: 0, dead: 0, cancelled: 0 },
   };
 }
 

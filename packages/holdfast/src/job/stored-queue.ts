@@ -1,0 +1,29 @@
+import type { FinishedState, State } from "./state.js";
+
+export interface StoreStats {
+  /** Jobs by queue, type and state. Combinations without jobs are omitted. */
+  counts: { queue: string; type: string; state: State; count: number }[];
+  /** How long the oldest due job has waited for a worker; null if none is due. Paused queues do not count. */
+  oldestDueMs: number | null;
+  /** The same for each queue with due jobs, at most `LIMITS.statsQueues`. */
+  oldestDue: { queue: string; dueMs: number }[];
+  /** Jobs that ended in the last 60 seconds. */
+  lastMinute: Record<FinishedState, number>;
+}
+
+export interface QueueRecord {
+  queue: string;
+  paused: boolean;
+  /** Null: not paused, or paused by an earlier version. */
+  pausedAt: number | null;
+  pausedBy: string | null;
+  priorities: number[];
+}
+
+/** The place of a waiting job in the order of claims. */
+export interface QueuePosition {
+  id: string;
+  queue: string;
+  priority: number;
+  dueAt: number;
+}
