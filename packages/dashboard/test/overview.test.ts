@@ -89,7 +89,7 @@ inBrowser("the Overview", () => {
     await range.getByRole("button", { name: "24 h", pressed: true }).waitFor();
     await page
       .getByRole("img", { name: /^Jobs finished per minute in the last 24 hours/ })
-      .locator("canvas")
+      .locator("svg")
       .waitFor();
     await range.getByRole("button", { name: "30 d" }).click();
     expect(new URL(page.url()).searchParams.get("range")).toBe("30d");
@@ -107,9 +107,28 @@ inBrowser("the Overview", () => {
     await hf.enqueue(mail, {});
     await open("/");
     const chart = page.getByRole("img", { name: /^Jobs finished per minute/ });
-    await chart.locator("canvas").waitFor();
+    await chart.locator("svg").waitFor();
     await chart.hover({ position: { x: 300, y: 100 } });
     await page.locator(".tip").getByText("failed attempts").waitFor();
+    await page.mouse.move(0, 0);
+    await page.locator(".tip").waitFor({ state: "detached" });
+  });
+
+  it("shows what the arrow keys choose", async () => {
+    const { page, open, hf } = await openDashboard({ jobs: [mail] });
+    await hf.enqueue(mail, {});
+    await open("/?range=24h");
+    const chart = page.getByRole("img", { name: /^Jobs finished per minute/ });
+    await chart.locator("svg .bars").first().waitFor({ state: "attached" });
+    await chart.press("End");
+    const time = page.getByRole("status").locator(".tip b");
+    const last = await time.textContent();
+    await chart.press("ArrowLeft");
+    await expect.poll(() => time.textContent()).not.toBe(last);
+    await chart.press("ArrowRight");
+    await expect.poll(() => time.textContent()).toBe(last);
+    await chart.press("Escape");
+    await time.waitFor({ state: "detached" });
   });
 
   it("loads nothing while live updates are paused", async () => {
