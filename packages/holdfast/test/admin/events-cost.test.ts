@@ -46,11 +46,11 @@ function counted(store: object): { calls: Map<string, number>; settled: () => Pr
 async function callsOf(url: string, jobsPerSecond: number): Promise<ReadonlyMap<string, number>> {
   const ticks: (() => void)[] = [];
   const { setInterval } = globalThis;
-  const spy = vi.spyOn(globalThis, "setInterval").mockImplementation(((run: () => void, ms?: number) => {
+  const spy = vi.spyOn(globalThis, "setInterval").mockImplementation((run: () => void, ms?: number) => {
     if (ms !== 1_000) return setInterval(run, ms);
     ticks.push(run);
     return setInterval(() => {}, 2 ** 30);
-  }) as typeof setInterval);
+  });
   onTestFinished(() => spy.mockRestore());
   const clock = fakeClock();
   const { hf, api, token } = await adminScene(url, {}, { clock });
