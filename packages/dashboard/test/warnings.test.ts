@@ -239,6 +239,16 @@ it("put audit entries into words", () => {
     about: "reports",
   });
   expect(changeWords({ ...entry, action: "operation.retry", count: 10 }).what).toBe("retried 10 jobs");
+  const words = ["queues.pauseAll", "schedules.run", "jobs.retryMany", "tokens.create", "jobs.cancel"].map(
+    (action) => changeWords({ ...entry, action }).what,
+  );
+  expect(words).toEqual([
+    "paused all queues",
+    "ran a schedule",
+    "started an operation: retry",
+    "created an API token",
+    "cancelled a job",
+  ]);
   expect(changeWords({ ...entry, action: "constructor" }).what).toBe("constructor");
 });
 

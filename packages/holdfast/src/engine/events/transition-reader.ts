@@ -77,7 +77,7 @@ export class TransitionReader {
     this.#followers++;
     if (isCalm) this.#calm++;
     if (this.#followers > 1) {
-      // A long pause may be under way.
+      // A long pause may be in progress.
       if (wasCalm && !isCalm) this.#wake(0);
       return;
     }
