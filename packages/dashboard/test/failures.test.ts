@@ -77,23 +77,6 @@ inBrowser("Failures", () => {
     expect((await hf.stats()).types["gmail.sync"]).toMatchObject({ pending: 12, dead: 0 });
   });
 
-  it("delete jobs for admins and cancel those that wait", async () => {
-    const { page, open, hf } = await openDashboard({ jobs: [sync, render] });
-    await failed(hf);
-    const groups = await hf.errorGroups();
-    const of = (type: string): string => groups.find((group) => group.type === type)?.fingerprint ?? "";
-    await open(`/failures?open=${of("gmail.sync")}`);
-    await page.getByRole("button", { name: "Delete…" }).click();
-    await page.getByRole("dialog").getByRole("button", { name: "Delete 12 jobs" }).click();
-    await page.getByText("12 jobs deleted.").first().waitFor();
-    await page.getByText("none now").waitFor();
-    await open(`/failures?open=${of("invoice.render")}`);
-    await page.getByRole("button", { name: "Cancel 2…" }).click();
-    await page.getByRole("dialog").getByRole("button", { name: "Cancel 2 jobs" }).click();
-    await page.getByText("2 jobs cancelled.").first().waitFor();
-    expect((await hf.stats()).states).toMatchObject({ dead: 0, cancelled: 2 });
-  });
-
   it("open the dialog that the Overview asks for", async () => {
     const { page, open, hf } = await openDashboard({ jobs: [sync] });
     await failed(hf).catch(() => {});

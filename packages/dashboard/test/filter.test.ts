@@ -101,6 +101,7 @@ describe("the conditions of a filter", () => {
       fingerprint: "0123456789abcdef",
       id: [ID],
     });
+    expect(conditionsOf('error:"503 backend"')).toEqual({ error: "503 backend" });
     expect(conditionsOf(ID)).toEqual({ id: [ID] });
   });
 
@@ -169,7 +170,7 @@ describe("the conditions of a filter", () => {
     expect(problemOf('user:"Ada')).toBe("The quotation mark is not closed");
     expect(problemOf("user:a user:b")).toMatch(/^Only one user can be chosen/);
     expect(problemOf("-tag:test")).toMatch(/^The server cannot exclude by tag yet/);
-    expect(problemOf("error:timeout")).toMatch(/^The server cannot filter by the text of errors yet/);
+    expect(problemOf(`error:${"x".repeat(1_001)}`)).toMatch(/^It is longer than 1000 characters/);
     expect(problemOf("worker:w1")).toMatch(/^The server cannot filter by worker yet/);
     expect(problemOf("priority:101")).toMatch(/^Type a whole number/);
     expect(problemOf("parent:12")).toMatch(/whole id/);

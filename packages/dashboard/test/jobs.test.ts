@@ -97,9 +97,9 @@ inBrowser("the list of jobs", () => {
   it("says at a token why it is not used", async () => {
     const { page, open, hf } = await openDashboard({ jobs });
     await addDead(hf, 60);
-    await open("/jobs?q=state:dead+error:503");
+    await open("/jobs?q=state:dead+worker:503");
     await rows(page).first().waitFor();
-    await page.getByText("error:503 is not used. The server cannot filter by the text of errors yet").waitFor();
+    await page.getByText("worker:503 is not used. The server cannot filter by worker yet").waitFor();
     // More jobs would match than were meant.
     await page.keyboard.press("a");
     await page.getByRole("toolbar").waitFor();
@@ -350,7 +350,7 @@ inBrowser("the list of jobs", () => {
       const { page, open, hf } = await openDashboard({ jobs, colorScheme });
       await addDead(hf, 3);
       await hf.enqueue(mail, {}, { delay: "1h" });
-      await open("/jobs?q=-state:running+error:x");
+      await open("/jobs?q=-state:running+worker:x");
       await rows(page).first().waitFor();
       expect(await seriousIssues(page)).toEqual([]);
       await page.keyboard.press("a");

@@ -1,7 +1,6 @@
 import { job, type Holdfast } from "holdfast";
 import { expect, it } from "vitest";
 import { z } from "zod";
-import { engineOf } from "../../holdfast/dist/engine/client/holdfast.js";
 import { inBrowser, openDashboard, useBrowser } from "./scene.js";
 
 useBrowser();
@@ -58,19 +57,6 @@ inBrowser("the Overview", () => {
     await page.getByRole("heading", { name: "Failures", level: 1 }).waitFor();
   });
 
-  it("resumes all queues, with undo", async () => {
-    const { page, open, hf } = await openDashboard({ jobs: [mail], role: "operator" });
-    await hf.enqueue(mail, {});
-    await hf.pause();
-    await open("/");
-    await page.getByRole("button", { name: "Resume all" }).click();
-    await page.getByText("Nothing needs attention.").waitFor();
-    expect(await hf.isPaused()).toBe(false);
-    await page.getByRole("button", { name: "Undo" }).click();
-    await page.getByText("All queues are paused.").waitFor();
-    expect(await hf.isPaused()).toBe(true);
-  });
-
   it("shows a viewer no actions and no changes", async () => {
     const { page, open, hf } = await openDashboard({ jobs: [mail], role: "viewer" });
     await hf.enqueue(mail, {});
@@ -89,7 +75,7 @@ inBrowser("the Overview", () => {
     await range.getByRole("button", { name: "24 h", pressed: true }).waitFor();
     await page
       .getByRole("img", { name: /^Jobs finished per minute in the last 24 hours/ })
-      .locator("canvas")
+      .locator("svg")
       .waitFor();
     await range.getByRole("button", { name: "30 d" }).click();
     expect(new URL(page.url()).searchParams.get("range")).toBe("30d");
@@ -107,9 +93,28 @@ inBrowser("the Overview", () => {
     await hf.enqueue(mail, {});
     await open("/");
     const chart = page.getByRole("img", { name: /^Jobs finished per minute/ });
-    await chart.locator("canvas").waitFor();
+    await chart.locator("svg").waitFor();
     await chart.hover({ position: { x: 300, y: 100 } });
     await page.locator(".tip").getByText("failed attempts").waitFor();
+    await page.mouse.move(0, 0);
+    await page.locator(".tip").waitFor({ state: "detached" });
+  });
+
+  it("shows what the arrow keys choose", async () => {
+    const { page, open, hf } = await openDashboard({ jobs: [mail] });
+    await hf.enqueue(mail, {});
+    await open("/?range=24h");
+    const chart = page.getByRole("img", { name: /^Jobs finished per minute/ });
+    await chart.locator("svg .bars").first().waitFor({ state: "attached" });
+    await chart.press("End");
+    const time = page.getByRole("status").locator(".tip b");
+    const last = await time.textContent();
+    await chart.press("ArrowLeft");
+    await expect.poll(() => time.textContent()).not.toBe(last);
+    await chart.press("ArrowRight");
+    await expect.poll(() => time.textContent()).toBe(last);
+    await chart.press("Escape");
+    await time.waitFor({ state: "detached" });
   });
 
   it("loads nothing while live updates are paused", async () => {
@@ -126,37 +131,5 @@ inBrowser("the Overview", () => {
     page.on("request", () => requests++);
     await page.clock.runFor(600_000);
     expect(requests).toBe(0);
-  });
-
-  it("costs the store less than a call a second besides its stream", async () => {
-    const { page, hf, open } = await openDashboard({ jobs: [mail] });
-    await hf.enqueue(mail, {});
-    await page.clock.install();
-    // Without the stream, whose cost has its own tests.
-    await page.route("**/api/admin/events", () => {});
-    await open("/");
-    await page.getByText("Nothing needs attention.").waitFor();
-    await page.waitForLoadState("load");
-    const { store } = engineOf(hf);
-    let calls = 0;
-    for (const name of [
-      "stats",
-      "queues",
-      "workers",
-      "list",
-      "skip",
-      "history",
-      "errorGroups",
-      "listSchedules",
-      "listAudit",
-    ]) {
-      const call = (store as unknown as Record<string, (...given: unknown[]) => unknown>)[name];
-      if (call === undefined) continue;
-      Object.assign(store, { [name]: (...given: unknown[]) => (calls++, call.apply(store, given)) });
-    }
-    const seconds = 60;
-    for (let second = 0; second < seconds; second++) await page.clock.runFor(1_000);
-    await expect.poll(() => calls).toBeGreaterThan(10);
-    expect(calls).toBeLessThanOrEqual(seconds);
   });
 });

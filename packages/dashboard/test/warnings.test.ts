@@ -2,7 +2,8 @@ import type { StatsResult, WorkerResult } from "holdfast/admin";
 import { describe, expect, it } from "vitest";
 import { changeWords } from "../src/views/overview/change-words.js";
 import { messageParts } from "../src/views/failures/placeholders.js";
-import { completePoints, finishedPerMinute, niceTop, recentRate, type Point } from "../src/views/overview/range.js";
+import { niceTop } from "../src/ui/time-scale.js";
+import { completePoints, finishedPerMinute, inGroups, recentRate, type Point } from "../src/views/overview/range.js";
 import { findWarnings, missingWorkers, type Situation, type Warning } from "../src/views/overview/warnings.js";
 
 const NOW = Date.parse("2026-11-16T14:32:00Z");
@@ -208,12 +209,16 @@ describe("points", () => {
 
   it("count the last attempt of a dead job once", () => {
     const points = [point(NOW - MINUTE, { completed: 30, failed: 5, dead: 2 })];
-    expect(finishedPerMinute(points, "minute", NOW)).toMatchObject({ completed: [30], failed: [3], dead: [2] });
+    expect(finishedPerMinute(inGroups(points), "minute", NOW)).toMatchObject({
+      completed: [30],
+      failed: [3],
+      dead: [2],
+    });
   });
 
   it("divide an hour by its minutes so far", () => {
     const points = [point(NOW - 90 * MINUTE, { completed: 600 }), point(NOW - 30 * MINUTE, { completed: 600 })];
-    expect(finishedPerMinute(points, "hour", NOW).completed).toEqual([10, 20]);
+    expect(finishedPerMinute(inGroups(points), "hour", NOW).completed).toEqual([10, 20]);
   });
 
   it("have a rate over five minutes", () => {
@@ -223,7 +228,7 @@ describe("points", () => {
   });
 
   it("have an axis with four round steps", () => {
-    expect([0, 3, 1_480, 1_900, 2_100].map(niceTop)).toEqual([4, 4, 2_000, 2_000, 4_000]);
+    expect([0, 3, 1_480, 1_900, 2_100].map((max) => niceTop(max))).toEqual([4, 4, 2_000, 2_000, 4_000]);
   });
 });
 
@@ -234,6 +239,16 @@ it("put audit entries into words", () => {
     about: "reports",
   });
   expect(changeWords({ ...entry, action: "operation.retry", count: 10 }).what).toBe("retried 10 jobs");
+  const words = ["queues.pauseAll", "schedules.run", "jobs.retryMany", "tokens.create", "jobs.cancel"].map(
+    (action) => changeWords({ ...entry, action }).what,
+  );
+  expect(words).toEqual([
+    "paused all queues",
+    "ran a schedule",
+    "started an operation: retry",
+    "created an API token",
+    "cancelled a job",
+  ]);
   expect(changeWords({ ...entry, action: "constructor" }).what).toBe("constructor");
 });
 

@@ -1,4 +1,4 @@
-import type { CountResult, OperationResult } from "holdfast/admin";
+import type { CountResult, OperationResult, PreviewInput } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { api, may, messageOf } from "../../app/api.js";
@@ -10,7 +10,9 @@ import { Dialog } from "../../ui/dialog.js";
 import { Icon, type IconName } from "../../ui/icon.js";
 import { filterFor, idsFor, jobsText, listed, skippedText, type Action, type Target } from "./actions.js";
 import { STATES, type State } from "./filter.js";
-import { show } from "./operations.js";
+import { operations, show } from "./operations.js";
+import { defaultPace, FIRST, FIRST_JOBS, hasPaces, limitsOf, MANY, PaceFields, type Pace } from "./pace.js";
+import { skippedWords } from "./skipped-words.js";
 
 interface BulkDialogProps {
   action: Action;
@@ -20,33 +22,63 @@ interface BulkDialogProps {
   onStarted: () => void;
 }
 
-/** Counted at most; the server also stops after a limited time. */
-const MAX_COUNT = 1_000_000;
-/** Above this, deletions ask for the number. */
-const MANY = 1_000;
 const AT_ONCE = 4;
+
+interface Preview extends CountResult {
+  skipped: Readonly<Record<string, number>>;
+}
+
+/** How many jobs an action would change now. The role user has no preview. */
+async function previewOf(action: Action, target: Target, change: Change, without: readonly string[]): Promise<Preview> {
+  if (target.kind === "ids") {
+    const ids = idsFor(action, target.jobs).filter((id) => !without.includes(id));
+    if (!may("operator") || ids.length === 0) return { count: ids.length, exact: true, skipped: {} };
+    const { changes, skipped, exact } = await api.jobs.preview({ action: callOf(action, change), ids });
+    return { count: changes, exact, skipped };
+  }
+  const { createdBefore } = filterFor(action, target);
+  const filter = { ...target.conditions, ...(createdBefore !== undefined && { createdBefore }) };
+  const { changes, skipped, exact } = await api.jobs.preview({ action: callOf(action, change), filter });
+  return { count: changes, exact, skipped };
+}
+
+function callOf({ name }: Action, { when }: Change): PreviewInput["action"] {
+  if (name === "time") return when === "now" ? "promote" : "update";
+  return name === "priority" ? "update" : name;
+}
 
 /** Shows how many jobs an action is for and what it does, before it is done. */
 export function BulkDialog({ action, target, onClose, onStarted }: BulkDialogProps): JSX.Element {
-  const ids = target.kind === "ids" ? idsFor(action, target.jobs) : null;
-  const filter = target.kind === "filter" ? filterFor(action, target) : undefined;
-  const counted = useResource(`jobs.preview ${action.name} ${JSON.stringify(filter ?? ids)}`, async () =>
-    filter === undefined ? { count: ids?.length ?? 0, exact: true } : api.jobs.count({ ...filter, atMost: MAX_COUNT }),
-  );
   const [change, setChange] = useState<Change>({ when: "now", delay: "10m", at: "", priority: "0" });
+  const [pace, setPace] = useState<Pace | null>(null);
+  /** The retry of the first jobs, and those of them that were given by id. */
+  const [trial, setTrial] = useState<{ operation: string; ids: readonly string[] } | null>(null);
+  const tried = operations.value.find(({ operation }) => operation.id === trial?.operation)?.operation;
+  const isTrying = tried?.state === "running";
+  const without = trial?.ids ?? [];
+  const ids = target.kind === "ids" ? idsFor(action, target.jobs).filter((id) => !without.includes(id)) : null;
+  const filter = target.kind === "filter" ? filterFor(action, target) : undefined;
+  const counted = useResource(
+    `jobs.preview ${action.name} ${JSON.stringify(filter ?? ids)} ${trial?.operation} ${isTrying}`,
+    () => previewOf(action, target, change, without),
+  );
   const [typed, setTyped] = useState("");
   const [error, setError] = useState<string | null>(null);
   const { value: count } = counted.data;
   const asksNumber = action.name === "delete" && count !== undefined && (count.count > MANY || !count.exact);
+  const chosen = pace ?? defaultPace(action, count);
   const isReady =
-    count !== undefined && count.count > 0 && (!asksNumber || typed.replaceAll(/\D/g, "") === String(count.count));
+    !isTrying &&
+    count !== undefined &&
+    count.count > 0 &&
+    (!asksNumber || typed.replaceAll(/\D/g, "") === String(count.count));
   const problem = counted.error.value === undefined ? error : messageOf(counted.error.value);
 
   const form = useRef<HTMLDivElement>(null);
   useEffect(() => {
     // The field that is asked for, or the button. To delete, one more key is needed.
     const dialog = form.current?.closest("dialog");
-    const first = form.current?.querySelector<HTMLElement>("input:not([type=radio])");
+    const first = form.current?.querySelector<HTMLElement>("input:not([type=radio], [name=rate])");
     (
       first ?? dialog?.querySelector<HTMLElement>(`footer .btn${action.name === "delete" ? "" : "[type=submit]"}`)
     )?.focus();
@@ -56,8 +88,15 @@ export function BulkDialog({ action, target, onClose, onStarted }: BulkDialogPro
     if (!isReady) return;
     try {
       if (may("operator")) {
-        const operation = await start(action, ids === null ? { filter: filter ?? {} } : { ids }, change);
-        show(operation, count.exact ? count.count : null);
+        const many = { ...(ids === null ? { filter: filter ?? {} } : { ids }), ...limitsOf(chosen) };
+        const operation = await start(action, many, change);
+        const isTrial = chosen.kind === "first";
+        show(operation, isTrial ? FIRST : count.exact ? count.count : null);
+        if (isTrial) {
+          setTrial({ operation: operation.id, ids: [...without, ...(ids?.slice(0, FIRST) ?? [])] });
+          setPace({ ...chosen, kind: "all" });
+          return;
+        }
       } else await oneByOne(action, ids ?? []);
     } catch (thrown) {
       setError(messageOf(thrown));
@@ -65,11 +104,12 @@ export function BulkDialog({ action, target, onClose, onStarted }: BulkDialogPro
     }
     onStarted();
   };
-  const jobs = count === undefined ? "jobs" : jobsText(count);
+  const jobs = count === undefined ? "jobs" : jobsText(chosen.kind === "first" ? FIRST_JOBS : count);
+  const left = count === undefined ? "" : skippedWords(count.skipped);
   const skipped = target.kind === "ids" ? skippedText(action, target.jobs) : null;
   return (
     <Dialog
-      title={action.verb(jobs)}
+      title={action.verb(count === undefined ? "jobs" : jobsText(count))}
       onClose={onClose}
       onSubmit={run}
       footer={
@@ -89,6 +129,13 @@ export function BulkDialog({ action, target, onClose, onStarted }: BulkDialogPro
       }
     >
       <div class="stack bulk-preview" ref={form}>
+        {tried !== undefined && (
+          <p role="status">
+            {isTrying
+              ? `Retrying the first ${FIRST}…`
+              : `${plural(tried.changed, "job")} retried. ${joined(skippedWords(tried.skipped))}See how they do, then go on.`}
+          </p>
+        )}
         <ul class="what-l">
           <Line
             icon="check"
@@ -96,6 +143,7 @@ export function BulkDialog({ action, target, onClose, onStarted }: BulkDialogPro
             text={<Matching count={count} states={action.states} target={target} />}
           />
           {skipped !== null && <Line icon="info" state="failed" text={skipped} />}
+          {left !== "" && <Line icon="info" state="failed" text={left} />}
           {effectsOf(action, change).map((text) => (
             <Line key={text} icon="info" text={text} />
           ))}
@@ -103,6 +151,7 @@ export function BulkDialog({ action, target, onClose, onStarted }: BulkDialogPro
         </ul>
         {action.name === "time" && <TimeFields change={change} onChange={setChange} />}
         {action.name === "priority" && <PriorityField change={change} onChange={setChange} />}
+        {hasPaces(count) && <PaceFields action={action} count={count} pace={chosen} onChange={setPace} />}
         {asksNumber && <NumberField count={count} typed={typed} onType={setTyped} />}
         {problem !== null && (
           <p class="note s-dead" role="alert">
@@ -253,9 +302,13 @@ function NumberField({
   );
 }
 
-type Many = Parameters<typeof api.jobs.retryMany>[0];
+function joined(words: string): string {
+  return words === "" ? "" : `${words}. `;
+}
 
-function start({ name }: Action, many: NonNullable<Many>, change: Change): Promise<OperationResult> {
+type Many = NonNullable<Parameters<typeof api.jobs.retryMany>[0]>;
+
+function start({ name }: Action, many: Many, change: Change): Promise<OperationResult> {
   switch (name) {
     case "retry":
       return api.jobs.retryMany(many);

@@ -13,8 +13,8 @@ const EVERY_MS = 15_000;
 export function useCounts(conditions: JobConditions, isImpossible: boolean): Counts & { reload: () => void } {
   const { state: _state, ...others } = conditions;
   const live = may("viewer") ? fromStats(others, stats.value) : null;
-  // A search reads the inputs of many jobs, seven times as many for seven states.
-  const isCounted = live === null && others.input === undefined && !isImpossible;
+  // A search reads the inputs or errors of many jobs, seven times as many for seven states.
+  const isCounted = live === null && others.input === undefined && others.error === undefined && !isImpossible;
   const key = isCounted ? `jobs.counts ${JSON.stringify(others)}` : "jobs.counts";
   const resource = useResource(
     key,

@@ -49,6 +49,7 @@ export const FIELDS: Readonly<Record<string, Field>> = {
   parent: { icon: "child", about: "Job whose handler enqueued it" },
   priority: { icon: "priority", about: "Priority, -100 to 100" },
   id: { icon: "link", about: "Id of the job" },
+  error: { icon: "alert", about: "Text in the current error", sample: '"timed out"' },
   fingerprint: { icon: "group", about: "Group of errors" },
 };
 const CREATED: readonly (readonly [value: string, about: string])[] = [

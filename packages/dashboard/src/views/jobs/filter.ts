@@ -47,10 +47,10 @@ const SINGLE: Readonly<Record<string, (value: string) => JobConditions | string>
     /^[0-9a-f]{16}$/.test(fingerprint)
       ? { fingerprint }
       : "A fingerprint has 16 characters, 0 to 9 and a to f. Copy it from Failures",
+  error: (error) => limited(error, 1_000) ?? { error },
 };
 /** Fields that people look for, and what to do as long as the server has no condition for them. */
 const MISSING: Readonly<Record<string, string>> = {
-  error: "The server cannot filter by the text of errors yet. Use fingerprint:, or choose a group on Failures",
   worker: "The server cannot filter by worker yet. Workers shows what each one runs",
 };
 /** Fields whose values can be combined and excluded, and have `*`. */
@@ -236,7 +236,7 @@ export function queryOf(conditions: JobConditions): string {
     ...type.map((name) => `type:${quote(name)}`),
     ...queue.map((name) => `queue:${quote(name)}`),
   ];
-  for (const field of ["user", "tag", "key", "schedule", "parent", "priority", "fingerprint"] as const) {
+  for (const field of ["user", "tag", "key", "schedule", "parent", "priority", "fingerprint", "error"] as const) {
     const value = conditions[field];
     if (value !== undefined) tokens.push(`${field}:${quote(String(value))}`);
   }
@@ -254,10 +254,10 @@ function inputToken({ path, equals, text }: NonNullable<JobConditions["input"]>)
   return `${place}:${quote(equals, jsonOf(equals) !== equals)}`;
 }
 
-/** Whether a job matches. Null: only the server knows, because lists have no inputs. */
+/** Whether a job matches. Null: only the server knows, because lists have no inputs and may have a part of a message. */
 export function matches(job: JobSummary, conditions: JobConditions): boolean | null {
   const { state, type, queue, id, user, tag, key, schedule, parent, priority, fingerprint } = conditions;
-  const { createdAfter, createdBefore, input } = conditions;
+  const { createdAfter, createdBefore, input, error } = conditions;
   const created = Date.parse(job.createdAt);
   const isMatch =
     (state?.includes(job.state) ?? true) &&
@@ -271,9 +271,10 @@ export function matches(job: JobSummary, conditions: JobConditions): boolean | n
     (parent === undefined || job.parent === parent) &&
     (priority === undefined || job.priority === priority) &&
     (fingerprint === undefined || job.error?.fingerprint === fingerprint) &&
+    (error === undefined || job.error !== null) &&
     (createdAfter === undefined || created >= Date.parse(createdAfter)) &&
     (createdBefore === undefined || created < Date.parse(createdBefore));
-  return isMatch && input !== undefined ? null : isMatch;
+  return isMatch && (input !== undefined || error !== undefined) ? null : isMatch;
 }
 
 /** The text with other states, for the tabs. Null: all. */

@@ -61,9 +61,9 @@ export class JobList {
     return this.filter.conditions;
   }
 
-  /** Whether the inputs are searched: each call examines a limited number of jobs. */
+  /** Whether inputs or errors are searched: each call examines a limited number of jobs. */
   get isSearch(): boolean {
-    return this.conditions.input !== undefined;
+    return this.conditions.input !== undefined || this.conditions.error !== undefined;
   }
 
   /** Ends a search that goes on. What it found stays. */

@@ -4,10 +4,12 @@ import { useEffect } from "preact/hooks";
 import { may } from "../../app/api.js";
 import { clock, number, plural } from "../../app/format.js";
 import { now } from "../../app/now.js";
+import { useResource } from "../../app/resource.js";
 import { hrefOf } from "../../app/router.js";
 import { act, announced } from "../../app/toasts.js";
 import { Button } from "../../ui/button.js";
-import { dismissOperation, operations, stopOperation, type Shown } from "./operations.js";
+import { dismissOperation, operations, showRunning, stopOperation, type Shown } from "./operations.js";
+import { skippedWords } from "./skipped-words.js";
 
 const WORDS: Readonly<Record<OperationResult["action"], readonly [doing: string, done: string]>> = {
   retry: ["Retrying", "retried"],
@@ -18,8 +20,12 @@ const WORDS: Readonly<Record<OperationResult["action"], readonly [doing: string,
   purge: ["Purging", "purged"],
 };
 
+/** Operations that others start meanwhile are found this often. */
+const EVERY_MS = 15_000;
+
 /** The changes of many jobs that run, with their progress. */
 export function OperationsPanel(): JSX.Element | null {
+  useResource("operations", async () => (may("viewer") ? showRunning() : undefined), { every: EVERY_MS });
   const { value: shown } = operations;
   if (shown.length === 0) return null;
   return (
@@ -32,7 +38,7 @@ export function OperationsPanel(): JSX.Element | null {
 }
 
 function OperationCard({ shown: { operation, expected } }: { shown: Shown }): JSX.Element {
-  const { id, action, state, examined, total, actor } = operation;
+  const { id, action, state, examined, total, actor, rate } = operation;
   const isRunning = state === "running";
   const all = total ?? expected;
   const share = isRunning ? (all === null || all === 0 ? null : Math.min(1, examined / all)) : 1;
@@ -66,6 +72,7 @@ function OperationCard({ shown: { operation, expected } }: { shown: Shown }): JS
           <span class="cut">
             {isRunning && (all === null ? number(examined) : `${number(examined)} of ${number(all)}`)}
             {isRunning ? " · " : ""}
+            {isRunning && rate !== null && `at ${number(rate)} a second · `}
             by <bdi>{actor}</bdi>
             {isRunning && <Until operation={operation} share={share} />}
           </span>
@@ -97,12 +104,11 @@ function Until({ operation, share }: { operation: OperationResult; share: number
   return left < 10_000 ? null : <span class="wide-only"> · until {clock(now.value + left)}</span>;
 }
 
-function resultText({ action, state, changed, requested, examined, error }: OperationResult): string {
+function resultText({ action, state, changed, requested, skipped, error }: OperationResult): string {
   const [, done] = WORDS[action];
   const stops = requested > 0 ? `, ${number(requested)} of them asked to stop` : "";
   const text = `${plural(changed, "job")} ${done}${stops}`;
-  const skipped = examined - changed;
   if (state === "failed") return `Failed after ${text}: ${error ?? "unknown error"}`;
-  if (state === "stopped") return `Stopped. ${text}.`;
-  return skipped > 0 ? `${text}. ${number(skipped)} skipped.` : `${text}.`;
+  const rest = skippedWords(skipped);
+  return `${state === "stopped" ? "Stopped. " : ""}${text}.${rest === "" ? "" : ` ${rest}.`}`;
 }

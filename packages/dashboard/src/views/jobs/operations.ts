@@ -31,7 +31,7 @@ export function dismissOperation(id: string): void {
   list.value = list.peek().filter(({ operation }) => operation.id !== id);
 }
 
-/** Shows the operations that run already, started by anyone. */
+/** Shows the operations that run already, started by anyone and on any server. */
 export async function showRunning(): Promise<void> {
   try {
     const { operations: all } = await api.operations.list();
@@ -52,10 +52,9 @@ async function poll(): Promise<void> {
       try {
         replace(await api.operations.get({ id: operation.id }));
       } catch (error) {
-        // A server that was restarted does not know it any more.
+        // The store keeps operations for a while only.
         const isLost = error instanceof AdminError && error.code === "OPERATION_NOT_FOUND";
-        if (isLost)
-          replace({ ...operation, state: "failed", error: "The server was restarted. Changes so far remain." });
+        if (isLost) replace({ ...operation, state: "failed", error: "The store has it no longer. Changes remain." });
       }
     }),
   );

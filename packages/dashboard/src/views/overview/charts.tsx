@@ -6,8 +6,17 @@ import { now } from "../../app/now.js";
 import type { Resource } from "../../app/resource.js";
 import { setQuery } from "../../app/router.js";
 import { Pending } from "../../ui/page-states.js";
-import { Chart } from "./chart.js";
-import { completePoints, finishedPerMinute, newest, RANGES, sumOf, type Point, type RangeName } from "./range.js";
+import { TimeChart } from "../../ui/time-chart.js";
+import {
+  completePoints,
+  finishedPerMinute,
+  inGroups,
+  newest,
+  RANGES,
+  sumOf,
+  type Point,
+  type RangeName,
+} from "./range.js";
 
 export interface ChartProps {
   history: Resource<HistoryResult>;
@@ -41,17 +50,18 @@ export function usePoints({ history, range }: ChartProps): Point[] {
   );
 }
 
+/** The length of what a group of points covers, in seconds. */
+function periodOf(groups: readonly Point[][], resolution: "minute" | "hour"): number {
+  return (groups[0]?.length ?? 1) * (resolution === "minute" ? 60 : 3_600);
+}
+
 export function FinishedCard({ history, range }: ChartProps): JSX.Element {
   const points = usePoints({ history, range });
   const { resolution, words } = RANGES[range];
-  const finished = useMemo(() => finishedPerMinute(points, resolution, now.peek()), [points]);
-  const data = useMemo(
-    () => ({
-      at: finished.at,
-      layers: LAYERS.map(({ state }) => ({ state, values: finished[state], kind: "bars" as const })),
-    }),
-    [finished],
-  );
+  const { finished, period } = useMemo(() => {
+    const groups = inGroups(points);
+    return { finished: finishedPerMinute(groups, resolution, now.peek()), period: periodOf(groups, resolution) };
+  }, [points]);
   const totals = LAYERS.map(({ state, label }) => `${number(sumOf(points, state))} ${label}`).join(", ");
   return (
     <section class="card">
@@ -83,27 +93,30 @@ export function FinishedCard({ history, range }: ChartProps): JSX.Element {
           <Pending of={history} rows={6} />
         ) : (
           <>
-            <Chart
-              data={data}
-              kind={range}
+            <TimeChart
+              at={finished.at}
+              layers={LAYERS.map(({ state }) => ({ state, values: finished[state], kind: "bars" }))}
+              period={period}
               class="plot-l"
               label={`Jobs finished per minute in ${words}. In all: ${totals}.`}
-              stacked
               steps={4}
-              stepSeconds={resolution === "minute" ? 60 : 3_600}
               showValue={(value) => (value < 10 ? String(Math.round(value * 100) / 100) : short(value))}
               showTime={axisTime(range)}
-              tip={(at) => (
+              tip={(index) => (
                 <>
-                  <b class="strong">{pointTime(range, finished.at[at] ?? 0)}</b>{" "}
-                  <span class="t3">{resolution === "minute" ? "minute" : "per minute in this hour"}</span>
+                  <b class="strong">{pointTime(range, finished.at[index] ?? 0)}</b>{" "}
+                  <span class="t3">
+                    {period === 60
+                      ? "minute"
+                      : `per minute in ${period === 3_600 ? "this hour" : duration(period * 1_000)}`}
+                  </span>
                   <dl>
                     {LAYERS.map(({ state, label }) => [
                       <dt key={label} class={`s-${state}`}>
                         <span class="sq" />
                         {label}
                       </dt>,
-                      <dd key={state}>{rate(finished[state][at] ?? 0)}</dd>,
+                      <dd key={state}>{rate(finished[state][index] ?? 0)}</dd>,
                     ])}
                   </dl>
                 </>
@@ -131,9 +144,25 @@ function rate(value: number): string {
   return number(value < 10 ? Math.round(value * 10) / 10 : Math.round(value));
 }
 
+const TIMES = [
+  { field: "wait", name: "Wait", state: "pending" },
+  { field: "run", name: "Run", state: "running" },
+] as const;
+
 export function TimesCard({ history, range }: ChartProps): JSX.Element {
   const points = usePoints({ history, range });
-  const { words } = RANGES[range];
+  const { resolution, words } = RANGES[range];
+  const { at, period, times } = useMemo(() => {
+    const groups = inGroups(points);
+    return {
+      at: groups.map(([first]) => Date.parse(first?.at ?? "") / 1_000),
+      period: periodOf(groups, resolution),
+      times: TIMES.map(({ field }) => ({
+        p50: groups.map((group) => largest(group, (point) => point[field]?.p50)),
+        p95: groups.map((group) => largest(group, (point) => point[field]?.p95)),
+      })),
+    };
+  }, [points]);
   return (
     <section class="card">
       <div class="card-h">
@@ -144,16 +173,51 @@ export function TimesCard({ history, range }: ChartProps): JSX.Element {
         <Pending of={history} rows={6} />
       ) : (
         <div class="minis">
-          <TimeChart points={points} range={range} field="wait" name="Wait" state="pending" />
-          <TimeChart points={points} range={range} field="run" name="Run" state="running" />
+          {TIMES.map(({ field, name, state }, nth) => {
+            const { p50 = [], p95 = [] } = times[nth] ?? {};
+            const last = newest(points, (point) => point[field]);
+            return (
+              <div key={field}>
+                <p class="mini-h">
+                  {name}
+                  {last !== null && <b>p95 {duration(last.p95)}</b>}
+                  <span>{last === null ? "No job ran." : `p50 ${duration(last.p50)}`}</span>
+                </p>
+                <TimeChart
+                  at={at}
+                  layers={[
+                    { state, kind: "line", values: p95 },
+                    { state, kind: "dashed", values: p50 },
+                  ]}
+                  period={period}
+                  class="plot-s"
+                  label={`${name} time in ${words}${last === null ? ": no job ran" : `. Now p95 ${duration(last.p95)}, p50 ${duration(last.p50)}`}.`}
+                  steps={2}
+                  showValue={(value) => (value === 0 ? "0" : value < 1 ? "" : duration(value))}
+                  showTime={axisTime(range)}
+                  tip={(index) => (
+                    <>
+                      <b class="strong">{pointTime(range, at[index] ?? 0)}</b>
+                      <dl>
+                        <dt>p95</dt>
+                        <dd>{shown(p95[index])}</dd>
+                        <dt>p50</dt>
+                        <dd>{shown(p50[index])}</dd>
+                      </dl>
+                    </>
+                  )}
+                />
+              </div>
+            );
+          })}
           <AsTable
             caption={`Wait and run time in ${words}`}
-            head={["Time", "Wait p50", "Wait p95", "Run p50", "Run p95"]}
+            head={["Time", ...TIMES.flatMap(({ name }) => [`${name} p50`, `${name} p95`])]}
           >
             {() =>
-              points.map(({ at, wait, run }) => [
-                pointTime(range, Date.parse(at) / 1_000),
-                ...[wait?.p50, wait?.p95, run?.p50, run?.p95].map((ms) => (ms === undefined ? "–" : duration(ms))),
+              at.map((seconds, index) => [
+                pointTime(range, seconds),
+                ...times.flatMap(({ p50, p95 }) => [shown(p50[index]), shown(p95[index])]),
               ])
             }
           </AsTable>
@@ -163,67 +227,14 @@ export function TimesCard({ history, range }: ChartProps): JSX.Element {
   );
 }
 
-interface TimeChartProps {
-  points: Point[];
-  range: RangeName;
-  field: "wait" | "run";
-  name: string;
-  state: string;
+/** Of a group of points; null: it has none. */
+function largest(group: readonly Point[], read: (point: Point) => number | undefined): number | null {
+  const values = group.flatMap((point) => read(point) ?? []);
+  return values.length === 0 ? null : Math.max(...values);
 }
 
-function TimeChart({ points, range, field, name, state }: TimeChartProps): JSX.Element {
-  const data = useMemo(
-    () => ({
-      at: points.map(({ at }) => Date.parse(at) / 1_000),
-      layers: [
-        { state, kind: "line" as const, values: points.map((point) => point[field]?.p95 ?? null) },
-        { state, kind: "dashed" as const, values: points.map((point) => point[field]?.p50 ?? null) },
-      ],
-    }),
-    [points],
-  );
-  const last = newest(points, (point) => point[field]);
-  return (
-    <div>
-      <p class="mini-h">
-        {name}
-        {last === null ? (
-          <span>No job ran.</span>
-        ) : (
-          <>
-            <b>p95 {duration(last.p95)}</b>
-            <span>p50 {duration(last.p50)}</span>
-          </>
-        )}
-      </p>
-      <Chart
-        data={data}
-        kind={range}
-        class="plot-s"
-        label={`${name} time in ${RANGES[range].words}${last === null ? ": no job ran" : `. Now p95 ${duration(last.p95)}, p50 ${duration(last.p50)}`}.`}
-        stacked={false}
-        steps={2}
-        stepSeconds={RANGES[range].resolution === "minute" ? 60 : 3_600}
-        showValue={(value) => (value === 0 ? "0" : duration(value))}
-        showTime={axisTime(range)}
-        tip={(at) => (
-          <>
-            <b class="strong">{pointTime(range, data.at[at] ?? 0)}</b>
-            <dl>
-              <dt>p95</dt>
-              <dd>{shown(points[at]?.[field]?.p95)}</dd>
-              <dt>p50</dt>
-              <dd>{shown(points[at]?.[field]?.p50)}</dd>
-            </dl>
-          </>
-        )}
-      />
-    </div>
-  );
-}
-
-function shown(ms: number | undefined): string {
-  return ms === undefined ? "–" : duration(ms);
+function shown(ms: number | null | undefined): string {
+  return ms == null ? "–" : duration(ms);
 }
 
 interface AsTableProps {

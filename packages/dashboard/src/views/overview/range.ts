@@ -51,13 +51,32 @@ export interface Finished {
   dead: number[];
 }
 
-export function finishedPerMinute(points: readonly Point[], resolution: "minute" | "hour", now: number): Finished {
-  const rate = (point: Point, count: number): number => count / minutesOf(point, resolution, now);
+/** What charts show at most. */
+const MAX_PERIODS = 180;
+
+/** Points side by side, so that there are at most 180 groups. */
+export function inGroups(points: readonly Point[]): Point[][] {
+  const size = Math.max(1, Math.ceil(points.length / MAX_PERIODS));
+  return Array.from({ length: Math.ceil(points.length / size) }, (_, nth) =>
+    points.slice(nth * size, (nth + 1) * size),
+  );
+}
+
+export function finishedPerMinute(
+  groups: readonly (readonly Point[])[],
+  resolution: "minute" | "hour",
+  now: number,
+): Finished {
+  const rates = (read: (point: Point) => number): number[] =>
+    groups.map((group) => {
+      const minutes = group.reduce((sum, point) => sum + minutesOf(point, resolution, now), 0);
+      return group.reduce((sum, point) => sum + read(point), 0) / minutes;
+    });
   return {
-    at: points.map(({ at }) => Date.parse(at) / 1_000),
-    completed: points.map((point) => rate(point, point.completed)),
-    failed: points.map((point) => rate(point, Math.max(0, point.failed - point.dead))),
-    dead: points.map((point) => rate(point, point.dead)),
+    at: groups.map(([first]) => Date.parse(first?.at ?? "") / 1_000),
+    completed: rates(({ completed }) => completed),
+    failed: rates(({ failed, dead }) => Math.max(0, failed - dead)),
+    dead: rates(({ dead }) => dead),
   };
 }
 
@@ -78,13 +97,4 @@ export function newest<T>(points: readonly Point[], read: (point: Point) => T | 
 export function recentRate(points: readonly Point[]): number {
   const recent = points.slice(-6, -1);
   return recent.length === 0 ? 0 : sumOf(recent, "completed") / (recent.length * 60);
-}
-
-/** The top of an axis that begins at 0 and has four steps. */
-export function niceTop(max: number): number {
-  if (!(max > 0)) return 4;
-  const step = max / 4;
-  const power = 10 ** Math.floor(Math.log10(step));
-  const nice = [1, 2, 2.5, 5, 10].find((factor) => factor * power >= step * 0.999_999) ?? 10;
-  return nice * power * 4;
 }

@@ -1,5 +1,6 @@
-import type { Holdfast } from "../../engine/client/holdfast.js";
+import { engineOf, type Holdfast } from "../../engine/client/holdfast.js";
 import type { EventName } from "../../engine/events/events.js";
+import { follow } from "../../engine/events/follow.js";
 import type { ListOptions } from "../../engine/client/filter.js";
 import type { Job } from "../../job/job.js";
 import { isWaiting, type State } from "../../job/state.js";
@@ -151,7 +152,8 @@ export class Feed {
     const ended = new AbortController();
     this.#followed = ended;
     try {
-      for await (const { id } of this.#hf.follow({ signal: ended.signal })) {
+      const engine = engineOf(this.#hf);
+      for await (const { id } of follow(engine, { signal: ended.signal }, { isCalm: true })) {
         if (this.#changed.size < MAX_JOBS_PER_TICK) this.#changed.add(id);
       }
     } catch (error) {
