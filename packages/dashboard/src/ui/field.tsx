@@ -12,12 +12,12 @@ interface FieldProps {
 }
 
 /** A label, a control with the same id, and what is wrong with its value. */
-export function Field({ id, label, about, hint, issues = [], children }: FieldProps): JSX.Element {
+export function Field({ id, label, about = "", hint, issues = [], children }: FieldProps): JSX.Element {
   return (
     <div class="field">
       <label for={id}>
         <bdi>{label}</bdi>
-        {about !== undefined && <span class="t3"> {about}</span>}
+        {about !== "" && <span class="t3"> {about}</span>}
       </label>
       {children}
       <div id={`${id}-error`} aria-live="polite">
@@ -73,5 +73,24 @@ export function Input({
       aria-describedby={`${id}-error`}
       onInput={(event) => onInput(event.currentTarget.value)}
     />
+  );
+}
+
+interface SelectProps {
+  id: string;
+  value: string;
+  options: readonly (readonly [value: string, words: string])[];
+  onChange: (value: string) => void;
+}
+
+export function Select({ id, value, options, onChange }: SelectProps): JSX.Element {
+  return (
+    <select id={id} class="input" value={value} onChange={(event) => onChange(event.currentTarget.value)}>
+      {options.map(([each, words]) => (
+        <option key={each} value={each}>
+          {words}
+        </option>
+      ))}
+    </select>
   );
 }

@@ -134,10 +134,7 @@ class Parser {
     try {
       return JSON.parse(text) as string;
     } catch {
-      throw new NotJson(
-        "This string has a backslash that begins no escape of JSON. Write two backslashes for one.",
-        start,
-      );
+      throw new NotJson("This string has a wrong escape: write two backslashes for one.", start);
     }
   }
 

@@ -1,22 +1,22 @@
-import type { JobSummary, NewJobBody } from "holdfast/admin";
+import type { JobSummary, NewJobBody, TypeResult } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../../app/api.js";
+import { duration } from "../../app/format.js";
 import { now } from "../../app/now.js";
 import { useResource } from "../../app/resource.js";
 import { hrefOf } from "../../app/router.js";
 import { Icon } from "../../ui/icon.js";
 import { cut } from "../../ui/json-model.js";
-import { checksOf, type Check } from "../../views/job/why.js";
-import { loadAround } from "../../views/job/related.js";
+import { checksOf, loadAround, type Around, type Check } from "./checks.js";
 
 /** While somebody types, the key is not looked up with each letter. */
 const TYPING_MS = 400;
 
 /** What will happen to the job, as far as the server knows now. */
-export function Outlook({ body }: { body: NewJobBody }): JSX.Element {
+export function Outlook({ body, defaults }: { body: NewJobBody; defaults: TypeResult["defaults"] }): JSX.Element {
   const around = useResource("job around", loadAround);
-  const { type, queue } = body;
+  const { type, queue = defaults?.queue } = body;
   const known = around.data.value;
   const checks = type === "" || known == null ? [] : outlookOf(type, queue, known, now.value);
   const holder = useHolder(body);
@@ -25,6 +25,12 @@ export function Outlook({ body }: { body: NewJobBody }): JSX.Element {
       <p class="label">What will happen</p>
       {checks.length === 0 && <p class="t3">{type === "" ? "Choose a type first." : ""}</p>}
       <ul class="what-l">
+        {defaults !== null && (
+          <li>
+            <Icon name="info" />
+            <bdi>{optionsText(body, defaults)}</bdi>
+          </li>
+        )}
         {checks.map(({ isMet, text }) => (
           <li key={text} class={isMet ? "s-completed" : "s-failed"}>
             <Icon name={isMet ? "check" : "alert"} />
@@ -48,13 +54,21 @@ export function Outlook({ body }: { body: NewJobBody }): JSX.Element {
   );
 }
 
+/** What applies: the options of the job, or else those of its type. */
+function optionsText(body: NewJobBody, defaults: NonNullable<TypeResult["defaults"]>): string {
+  const { queue, priority, maxAttempts, tags } = { ...defaults, ...body };
+  const { timeoutMs } = defaults;
+  return [
+    `Queue ${queue}`,
+    `priority ${priority}`,
+    maxAttempts === 1 ? "1 attempt" : `up to ${maxAttempts} attempts`,
+    ...(timeoutMs === null ? [] : [`timeout ${duration(timeoutMs)}`]),
+    ...tags.map((tag) => `tag ${tag}`),
+  ].join(", ");
+}
+
 /** Without a queue, that of the type is used, which is not known here: then all queues that its workers serve are meant. */
-function outlookOf(
-  type: string,
-  queue: string | undefined,
-  around: NonNullable<Awaited<ReturnType<typeof loadAround>>>,
-  at: number,
-): Check[] {
+function outlookOf(type: string, queue: string | undefined, around: Around, at: number): Check[] {
   if (queue !== undefined) return checksOf({ type, queue }, around, at);
   const anyQueue = { ...around, workers: around.workers.map((worker) => ({ ...worker, queues: null })) };
   const [paused, workers] = checksOf({ type, queue: "" }, anyQueue, at);

@@ -3,23 +3,16 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { duration, exact, number, preciseClock } from "../../app/format.js";
 import { Copy } from "../../ui/copy.js";
-import { Icon, type IconName } from "../../ui/icon.js";
+import { Icon } from "../../ui/icon.js";
 import { cut, headOf, parseJson } from "../../ui/json-model.js";
 import { JsonTree } from "../../ui/json-tree.js";
 import { errorName, framesOf, plain, type AttemptError } from "./error-text.js";
 import { jobsHref } from "./links.js";
+import { lookOf } from "./timeline-card.js";
 
 type Attempt = JobDetail["attempts"][number];
 
 const SHOWN = 5;
-const ENDS: Readonly<Record<Attempt["end"], { word: string; icon: IconName; colour: string }>> = {
-  completed: { word: "completed", icon: "completed", colour: "completed" },
-  failed: { word: "failed", icon: "failed", colour: "failed" },
-  cancelled: { word: "cancelled", icon: "cancelled", colour: "cancelled" },
-  expired: { word: "lease expired", icon: "claimed", colour: "claimed" },
-  released: { word: "released", icon: "pending", colour: "pending" },
-};
-
 export function Attempts({ job, sameError }: { job: JobDetail; sameError: string | null }): JSX.Element {
   const [shown, setShown] = useState(SHOWN);
   const { attempts, attempt, maxAttempts } = job;
@@ -61,7 +54,7 @@ export function Attempts({ job, sameError }: { job: JobDetail; sameError: string
 function OneAttempt({ attempt, isNewest }: { attempt: Attempt; isNewest: boolean }): JSX.Element {
   const { end, error, worker, startedAt, claimedAt, endedAt, fence } = attempt;
   const [isOpen, setOpen] = useState(isNewest && error !== null);
-  const { word, icon, colour } = ENDS[end];
+  const [icon, colour, word] = lookOf(end);
   const started = startedAt ?? claimedAt;
   const lasted = started === null ? null : duration(Date.parse(endedAt) - Date.parse(started));
   const message = error === null ? "" : plain(error.message);
@@ -101,10 +94,7 @@ function OneAttempt({ attempt, isNewest }: { attempt: Attempt; isNewest: boolean
           {error === null ? (
             <p class="t3">{NO_ERROR[end]}</p>
           ) : (
-            <ErrorBox
-              error={error}
-              note={end === "expired" ? "The worker stopped extending its lease: it crashed, or was cut off." : null}
-            />
+            <ErrorBox error={error} note={end === "expired" ? NO_ERROR.expired : null} />
           )}
           {fence !== null && <p class="t3 fence">Fencing token {number(fence)}</p>}
         </div>

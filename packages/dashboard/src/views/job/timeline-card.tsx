@@ -131,24 +131,24 @@ function Transitions({ job, transitions }: { job: JobDetail; transitions: readon
   );
 }
 
-const LOOK: Readonly<Record<Transition["kind"], { icon: IconName; colour: string; word: string }>> = {
-  enqueued: { icon: "pending", colour: "pending", word: "pending" },
-  claimed: { icon: "claimed", colour: "claimed", word: "claimed" },
-  running: { icon: "running", colour: "running", word: "running" },
-  failed: { icon: "failed", colour: "failed", word: "failed" },
-  expired: { icon: "claimed", colour: "claimed", word: "lease expired" },
-  released: { icon: "pending", colour: "pending", word: "released" },
-  cancelled: { icon: "cancelled", colour: "cancelled", word: "cancelled" },
-  completed: { icon: "completed", colour: "completed", word: "completed" },
-  dead: { icon: "dead", colour: "dead", word: "dead" },
-  "cancel-requested": { icon: "stop", colour: "failed", word: "cancellation requested" },
-  unknown: { icon: "more", colour: "cancelled", word: "earlier attempts" },
-  due: { icon: "clock", colour: "pending", word: "due" },
+/** Icon, colour and word; default: all three as the kind, which is a state. */
+const LOOK: Readonly<Partial<Record<Transition["kind"], readonly [icon: IconName, colour: string, word: string]>>> = {
+  enqueued: ["pending", "pending", "pending"],
+  expired: ["claimed", "claimed", "lease expired"],
+  released: ["pending", "pending", "released"],
+  "cancel-requested": ["stop", "failed", "cancellation requested"],
+  unknown: ["more", "cancelled", "earlier attempts"],
+  due: ["clock", "pending", "due"],
 };
+
+/** How an attempt ended, or another transition. */
+export function lookOf(kind: Transition["kind"]): readonly [icon: IconName, colour: string, word: string] {
+  return LOOK[kind] ?? [kind as IconName, kind, kind];
+}
 
 function Line({ job, transition }: { job: JobDetail; transition: Transition }): JSX.Element {
   const { at, kind, ms } = transition;
-  const { icon, colour, word } = LOOK[kind];
+  const [icon, colour, word] = lookOf(kind);
   const isAttempt = ["failed", "expired", "released", "cancelled", "completed", "dead"].includes(kind);
   let aside = "";
   if (ms !== undefined && kind === "due") aside = `in ${duration(ms)}`;
@@ -176,25 +176,14 @@ function About({ job, transition: { kind, attempt, worker, fence, error, count }
     case "enqueued":
       return <Origin job={job} />;
     case "claimed":
-      return (
-        <>
-          {worker != null && (
-            <>
-              {" "}
-              by <bdi>{worker}</bdi>
-            </>
-          )}
-          {token}
-        </>
-      );
     case "running":
       return (
         <>
-          , attempt {attempt}
+          {kind === "running" && `, attempt ${attempt}`}
           {worker != null && (
             <>
-              {" "}
-              on <bdi>{worker}</bdi>
+              {kind === "running" ? " on " : " by "}
+              <bdi>{worker}</bdi>
             </>
           )}
           {token}
