@@ -79,7 +79,7 @@ inBrowser("the dialog that enqueues a job", () => {
     await dialog.getByLabel(/^currency one of 2/).selectOption("USD");
     await dialog.getByLabel(/^zip/).fill("12345");
     await dialog.getByRole("button", { name: /^Enqueue/ }).click();
-    await dialog.locator("#new-input-to-error .err").waitFor();
+    await dialog.locator("#new-input-to-note .err").waitFor();
     expect(await dialog.locator(".err").count()).toBe(1);
     await dialog.getByLabel(/^to email/).fill("ada@example.com");
     await dialog.getByText("Options").click();
@@ -101,7 +101,6 @@ inBrowser("the dialog that enqueues a job", () => {
     await dialog.getByRole("textbox", { name: "Input" }).fill('{"to":"a@b.co"}');
     await dialog.getByText("Options").click();
     await dialog.getByLabel("Unique key").fill("receipt:1");
-    await dialog.getByText("is held by a pending job").waitFor();
     await dialog.getByRole("button", { name: /^Enqueue/ }).click();
     await page.locator(".toast", { hasText: "Another job holds this unique key" }).waitFor();
     await page.getByRole("button", { name: "Show that job" }).click();
@@ -121,7 +120,7 @@ inBrowser("the dialog that enqueues a job", () => {
     await dialog.getByText("Options").click();
     await dialog.getByLabel("Priority").fill("900");
     await dialog.getByRole("button", { name: /^Enqueue/ }).click();
-    await dialog.locator("#new-priority-error .err").waitFor();
+    await dialog.locator("#new-priority-note .err").waitFor();
     await dialog.getByLabel("Priority").fill("");
     await dialog.getByRole("button", { name: /^Enqueue/ }).click();
     await dialog.locator("#new-input-error .err").nth(1).waitFor();

@@ -1,5 +1,6 @@
 import type { ComponentChildren, JSX } from "preact";
-import { Issues, type Issue } from "./json-editor.js";
+import type { Issue } from "./json-editor.js";
+import { NotedField } from "./noted-field.js";
 
 interface FieldProps {
   id: string;
@@ -14,17 +15,19 @@ interface FieldProps {
 /** A label, a control with the same id, and what is wrong with its value. */
 export function Field({ id, label, about = "", hint, issues = [], children }: FieldProps): JSX.Element {
   return (
-    <div class="field">
-      <label for={id}>
-        <bdi>{label}</bdi>
-        {about !== "" && <span class="t3"> {about}</span>}
-      </label>
+    <NotedField
+      id={id}
+      label={
+        <>
+          <bdi>{label}</bdi>
+          {about !== "" && <span class="t3"> {about}</span>}
+        </>
+      }
+      error={issues.length === 0 ? undefined : issues.map(({ message }) => message).join(" ")}
+      hint={hint}
+    >
       {children}
-      <div id={`${id}-error`} aria-live="polite">
-        <Issues issues={issues.map(({ message }) => ({ path: "", message }))} />
-      </div>
-      {hint !== undefined && issues.length === 0 && <p class="hint">{hint}</p>}
-    </div>
+    </NotedField>
   );
 }
 
@@ -70,7 +73,7 @@ export function Input({
       autocomplete="off"
       value={value}
       aria-invalid={isBad || undefined}
-      aria-describedby={`${id}-error`}
+      aria-describedby={`${id}-note`}
       onInput={(event) => onInput(event.currentTarget.value)}
     />
   );

@@ -248,6 +248,9 @@ export function summaryOf(node: JsonNode): string {
   return `${size}  ${cut(key, 40)}: ${cut(shown, 60)}`;
 }
 
+// Marks that turn the direction of writing are invisible, and change the words after them.
+export const DIRECTION = /[\u202a-\u202e\u2066-\u2069\u200e\u200f]/g;
+
 export function cut(text: string, length: number): string {
   return text.length <= length ? text : `${headOf(text, length - 1)}…`;
 }

@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { number } from "../app/format.js";
-import { cut, headOf, summaryOf, type JsonNode } from "./json-model.js";
+import { cut, DIRECTION, headOf, summaryOf, type JsonNode } from "./json-model.js";
 
 /** Items shown at first, and added with each "show more". */
 const PAGE = 100;
@@ -105,9 +105,6 @@ function Value({ node }: { node: JsonNode }): JSX.Element {
   if (node.kind === "word") return <span class="b">{node.text}</span>;
   return <span class="sum">{node.kind === "object" ? "{}" : "[]"}</span>;
 }
-
-// Marks that turn the direction of writing are invisible, and change the words after them.
-const DIRECTION = /[\u202a-\u202e\u2066-\u2069\u200e\u200f]/g;
 
 function escaped(text: string): string {
   return text.replace(DIRECTION, (mark) => `\\u${mark.charCodeAt(0).toString(16)}`);

@@ -164,23 +164,11 @@ function isObject(value: unknown): value is JsonSchema {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-const FORMATS: Readonly<Record<string, string>> = {
-  email: "email",
-  uri: "URL",
-  url: "URL",
-  uuid: "UUID",
-  date: "date",
-  "date-time": "date and time",
-  time: "time",
-  ipv4: "IPv4 address",
-  ipv6: "IPv6 address",
-};
-
 function aboutOf(field: SchemaField): string {
   const parts: string[] = [];
   switch (field.kind) {
     case "string":
-      parts.push(field.format === null ? "string" : (FORMATS[field.format] ?? field.format));
+      parts.push(field.format === null ? "string" : field.format);
       if (field.maxLength !== Infinity) parts.push(`up to ${field.maxLength} characters`);
       break;
     case "number":

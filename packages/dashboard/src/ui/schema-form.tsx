@@ -53,7 +53,7 @@ function OneField(props: OneFieldProps): JSX.Element {
   const common = {
     id,
     "aria-invalid": isBad || undefined,
-    "aria-describedby": `${id}-error`,
+    "aria-describedby": `${id}-note`,
     "aria-required": field.isRequired || undefined,
   };
   if (field.kind === "object") return <ObjectField {...props} field={field} />;
