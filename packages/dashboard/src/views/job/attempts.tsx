@@ -4,8 +4,8 @@ import { useState } from "preact/hooks";
 import { duration, exact, number, preciseClock } from "../../app/format.js";
 import { Copy } from "../../ui/copy.js";
 import { Icon } from "../../ui/icon.js";
-import { cut, headOf, parseJson } from "../../ui/json-model.js";
-import { JsonTree } from "../../ui/json-tree.js";
+import { cut, parseJson } from "../../ui/json-model.js";
+import { JsonTree, LongText } from "../../ui/json-tree.js";
 import { errorName, framesOf, plain, type AttemptError } from "./error-text.js";
 import { jobsHref } from "./links.js";
 import { lookOf } from "./timeline-card.js";
@@ -126,7 +126,12 @@ function ErrorBox({ error, note }: { error: AttemptError; note: string | null })
             <code>
               <Summary error={cause} />
             </code>
-            {cause.stack !== null && <Stack stack={cause.stack} isClosed />}
+            {cause.stack !== null && (
+              <details>
+                <summary class="more-json">Its stack</summary>
+                <Stack stack={cause.stack} />
+              </details>
+            )}
           </div>
         </div>
       ))}
@@ -145,26 +150,15 @@ function Summary({ error }: { error: AttemptError }): JSX.Element {
   return (
     <bdi>
       {name !== null && <b>{name} </b>}
-      <LongText text={plain(error.message)} />
+      <LongText text={plain(error.message)} first={LONG}>
+        {(shown) => <>{shown}</>}
+      </LongText>
       {error.code !== null && <span class="t3"> code {error.code}</span>}
     </bdi>
   );
 }
 
 const LONG = 1_000;
-
-function LongText({ text }: { text: string }): JSX.Element {
-  const [isWhole, setWhole] = useState(false);
-  if (text.length <= LONG || isWhole) return <>{text}</>;
-  return (
-    <>
-      {headOf(text, LONG)}
-      <button type="button" class="more-json" onClick={() => setWhole(true)}>
-        … show {number(text.length - LONG)} more characters
-      </button>
-    </>
-  );
-}
 
 function causesOf(error: AttemptError): AttemptError[] {
   const causes: AttemptError[] = [];
@@ -177,37 +171,12 @@ function ErrorData({ data }: { data: Readonly<Record<string, unknown>> }): JSX.E
   return node === undefined ? null : <JsonTree node={node} />;
 }
 
-/** The frames of a library that are shown before the rest is folded. */
-const LIBRARY_FRAMES = 2;
-
-function Stack({ stack, isClosed = false }: { stack: string; isClosed?: boolean }): JSX.Element | null {
-  const [isWhole, setWhole] = useState(false);
-  const [isShown, setShown] = useState(!isClosed);
-  const groups = framesOf(stack);
-  if (groups.length === 0) return null;
-  if (!isShown) {
-    return (
-      <button type="button" class="more-json" onClick={() => setShown(true)}>
-        Show its stack
-      </button>
-    );
-  }
+function Stack({ stack }: { stack: string }): JSX.Element {
   return (
     <pre class="stack-trace" tabIndex={0}>
-      {groups.map(({ isOwn, frames }, at) => {
-        if (isOwn) return frames.map((frame) => <b key={frame}>{`${frame}\n`}</b>);
-        const shown = isWhole || frames.length <= LIBRARY_FRAMES + 1 ? frames : frames.slice(0, LIBRARY_FRAMES);
-        const rest = frames.length - shown.length;
-        return (
-          <span key={at}>
-            {shown.map((frame) => `${frame}\n`).join("")}
-            {rest > 0 && (
-              <button type="button" class="more-json" onClick={() => setWhole(true)}>
-                … {rest} more {rest === 1 ? "frame" : "frames"} of libraries{"\n"}
-              </button>
-            )}
-          </span>
-        );
+      {framesOf(stack).map(({ isOwn, frames }, at) => {
+        const text = `${frames.join("\n")}\n`;
+        return isOwn ? <b key={at}>{text}</b> : text;
       })}
     </pre>
   );
