@@ -38,9 +38,10 @@ export function whyOf(reason: ReasonResult, job: WhyJob, now: number): Why {
     if (change === null) return [];
     return [action === "resume" ? { kind: action, queue } : { kind: action }];
   });
-  const help =
-    kind === "retry" && job.error !== null ? `Attempt ${job.attempt} failed: ${short(job.error.message)}` : "";
-  return { title: plain(title), text: plain(help === "" ? withoutCalls(change ?? "") : help), icon, colour, actions };
+  let help = withoutCalls(change ?? "");
+  if (kind === "dead" || kind === "cancelled") help = "It runs again only if you retry it.";
+  if (kind === "retry" && job.error !== null) help = `Attempt ${job.attempt} failed: ${short(job.error.message)}`;
+  return { title: plain(title), text: plain(help), icon, colour, actions };
 }
 
 /** Icon, colour, and what it offers. */
