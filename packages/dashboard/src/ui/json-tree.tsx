@@ -125,7 +125,7 @@ interface LongTextProps {
   children: (shown: string) => JSX.Element;
 }
 
-/** The beginning of a text, and a button that shows more of it. */
+/** The beginning of a string, and a button that shows more of it. */
 export function LongText({ text, first, children }: LongTextProps): JSX.Element {
   const [length, setLength] = useState(first);
   const rest = text.length - length;
