@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { codeOf, EMPTY, readDraft, requestOf } from "../src/overlays/enqueue/draft.js";
+import { EMPTY, readDraft, requestOf } from "../src/overlays/enqueue/draft.js";
 
 describe("the draft of a new job", () => {
   it("sends only the fields that were filled", () => {
@@ -43,16 +43,10 @@ describe("the draft of a new job", () => {
     });
   });
 
-  it("ignores a stored text that is no draft", () => {
+  it("ignores a stored string that is no draft", () => {
     expect(readDraft(null)).toEqual(EMPTY);
     expect(readDraft("{")).toEqual(EMPTY);
     expect(readDraft("[1]")).toEqual(EMPTY);
     expect(readDraft('{"type":"a","queue":1,"other":"x"}')).toEqual({ ...EMPTY, type: "a" });
-  });
-
-  it("shows the same call in code", () => {
-    expect(codeOf({ type: "mail", input: { to: "a" }, priority: 1, runAt: "2026-11-18T10:00:00.000Z" })).toBe(
-      'await hf.enqueueNamed(\n  "mail",\n  {\n    to: "a"\n  },\n  {\n    priority: 1,\n    runAt: new Date("2026-11-18T10:00:00.000Z"),\n  },\n);',
-    );
   });
 });

@@ -1,10 +1,11 @@
-import type { JobDetail, QueueResult, ReasonResult, WorkerResult } from "holdfast/admin";
+import type { JobDetail, ReasonResult } from "holdfast/admin";
 import { describe, expect, it } from "vitest";
-import { changesOf, tagsOf, undoOf, type Edited } from "../src/views/job/edits.js";
+import { tagsOf } from "../src/app/tags.js";
+import { changesOf, undoOf, type Edited } from "../src/views/job/edits.js";
 import { errorName, framesOf, plain } from "../src/views/job/error-text.js";
 import { actionsFor, type Roles } from "../src/views/job/offered.js";
 import { timelineOf, widthsOf } from "../src/views/job/timeline.js";
-import { jobChecks, whyOf } from "../src/views/job/why.js";
+import { whyOf } from "../src/views/job/why.js";
 
 const START = Date.parse("2026-11-18T10:00:00.000Z");
 const at = (seconds: number): string => new Date(START + seconds * 1_000).toISOString();
@@ -178,28 +179,6 @@ const reason = (kind: string, more: Partial<ReasonResult> = {}): ReasonResult =>
   until: null,
   ...more,
 });
-const around = {
-  paused: false,
-  queues: [] as QueueResult[],
-  workers: [
-    {
-      id: "w",
-      queues: null,
-      types: ["mail"],
-      concurrency: 4,
-      running: 1,
-      host: "h",
-      pid: 1,
-      startedAt: at(0),
-      seenAt: at(0),
-      left: false,
-      draining: false,
-      version: null,
-      jobs: [],
-    },
-  ] as WorkerResult[],
-};
-
 describe("why a job does not run", () => {
   it("says what happened, and what would change it", () => {
     const dead = job({ state: "dead", attempt: 3 });
@@ -221,6 +200,16 @@ describe("why a job does not run", () => {
     });
     expect(whyOf(reason("key-held", { job: "x" }), dead, START).actions).toEqual([{ kind: "job", id: "x" }]);
     expect(whyOf(reason("paused", { queue: null }), job(), START).actions[0]).toEqual({ kind: "resume", queue: null });
+    expect(
+      whyOf(
+        reason("ahead", { text: "3 come first.", change: "More workers; hf.update(id, { priority }) moves it up." }),
+        job(),
+        START,
+      ).text,
+    ).toBe("More workers.");
+    expect(whyOf(reason("completed", { text: "It completed at 2026-11-18T09:00:00Z." }), job(), START).title).toMatch(
+      /^It completed at Wed,? 18 Nov 2026/,
+    );
     // Of a later version.
     expect(whyOf(reason("quota"), job(), START)).toMatchObject({ title: "quota.", text: "do" });
   });
@@ -229,22 +218,6 @@ describe("why a job does not run", () => {
     for (const kind of ["paused", "no-worker", "busy", "ahead"]) {
       expect(whyOf(reason(kind, { change: null }), job(), START).actions).toEqual([]);
     }
-  });
-
-  it("lists what is in order, and does not repeat reasons", () => {
-    expect(
-      jobChecks(job({ state: "dead", key: "k" }), [reason("dead")], around, START).map(({ text }) => text),
-    ).toEqual([
-      "If retried now, it would start at once",
-      "Queue default is not paused",
-      "1 live worker takes mail and can start 3 more",
-      "Its unique key is free",
-    ]);
-    expect(jobChecks(job(), [reason("no-worker")], { ...around, workers: [] }, START)).toEqual([
-      { isMet: true, text: "Queue default is not paused" },
-    ]);
-    const held = jobChecks(job({ state: "dead", key: "k" }), [reason("dead"), reason("key-held")], around, START);
-    expect(held.map(({ text }) => text)).not.toContain("If retried now, it would start at once");
   });
 });
 

@@ -1,9 +1,8 @@
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { job } from "holdfast";
-import type { Page } from "playwright-core";
 import { expect, it } from "vitest";
 import { z } from "zod";
+import { engineOf } from "../../holdfast/dist/engine/client/holdfast.js";
+import { newJob } from "../../holdfast/dist/testing/exercise-store/builders.js";
 import { inBrowser, openDashboard, useBrowser } from "./scene.js";
 
 useBrowser();
@@ -29,32 +28,8 @@ const receipt = job({
   run: () => ({ sent: [1, 2] }),
 });
 
-/** A signal that a test waits on. */
-function gate(): { opened: Promise<void>; open: () => void } {
-  let open = (): void => {};
-  const opened = new Promise<void>((resolve) => (open = resolve));
-  return { opened, open };
-}
-
 async function finished(scene: Awaited<ReturnType<typeof openDashboard>>, id: string): Promise<void> {
   await scene.hf.result(id as never).catch(() => {});
-}
-
-/** The problems that axe-core calls serious or critical. */
-async function seriousProblems(page: Page, part: string): Promise<string[]> {
-  const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-  await page.evaluate(axe);
-  return page.evaluate(async (selector) => {
-    const { axe: tool } = globalThis as unknown as {
-      axe: {
-        run: (part: string) => Promise<{ violations: { id: string; impact: string; nodes: { html: string }[] }[] }>;
-      };
-    };
-    const { violations } = await tool.run(selector);
-    return violations
-      .filter(({ impact }) => impact === "serious" || impact === "critical")
-      .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 200)).join(" | ")}`);
-  }, part);
 }
 
 inBrowser("the page of a job", () => {
@@ -70,7 +45,6 @@ inBrowser("the page of a job", () => {
     await finished(scene, id);
     await open(`/jobs/${id}`);
     await page.getByRole("heading", { name: "Why is it not running? Its only attempt failed." }).waitFor();
-    await page.getByText("If retried now, it would start at once").waitFor();
     await page.getByText("GmailError", { exact: true }).waitFor();
     await page.getByText("code GMAIL_503").waitFor();
     await page.getByText("sync from history 17").waitFor();
@@ -84,49 +58,18 @@ inBrowser("the page of a job", () => {
     await page.locator(".att").nth(1).waitFor();
   });
 
-  it("follows progress, log and end of a running job", async () => {
-    const [half, end] = [gate(), gate()];
-    const slow = job({
-      type: "video.render",
-      input: z.any(),
-      run: async ({ progress, log }) => {
-        progress(0.25, "frame 1");
-        log("first line");
-        await half.opened;
-        progress(0.5, "frame 2");
-        log("second line");
-        await end.opened;
-        return { frames: 2 };
-      },
-    });
-    const { page, hf, open } = await openDashboard({ jobs: [slow] });
-    const { id } = await hf.enqueue(slow, {});
-    hf.work();
-    await open(`/jobs/${id}`);
-    await page.getByText("first line").waitFor();
-    await page.getByRole("heading", { name: /It is running on/ }).waitFor();
-    expect(await page.getByRole("progressbar").getAttribute("aria-valuenow")).toBe("25");
-    half.open();
-    await page.getByText("second line").waitFor();
-    await page.getByText("frame 2").waitFor();
-    end.open();
-    await page.getByRole("heading", { name: /It completed/ }).waitFor();
-    await page.getByRole("heading", { name: "Output" }).waitFor();
-    expect(await page.getByRole("button", { name: /Retry/ }).count()).toBe(0);
-  });
-
   it("resumes the queue that holds a job back", async () => {
     const { page, hf, open } = await openDashboard({ jobs: [receipt] });
     await hf.pause("reports");
     const { id } = await hf.enqueue(receipt, { to: "a@b.co" }, { queue: "reports" });
     await open(`/jobs/${id}`);
-    await page.getByRole("heading", { name: /Queue reports has been paused/ }).waitFor();
-    await page.getByText("No live worker takes email.receipt.").waitFor();
+    await page.getByRole("heading", { name: 'Queue "reports" is paused' }).waitFor();
+    await page.getByText("No worker is live.").waitFor();
     await page.getByRole("button", { name: "Resume" }).click();
-    await page.getByRole("heading", { name: /No live worker takes email.receipt/ }).waitFor();
+    await page.getByRole("heading", { name: /No worker is live/ }).waitFor();
     expect((await hf.queues()).find(({ queue }) => queue === "reports")?.paused).toBe(false);
     await page.getByRole("button", { name: "Undo" }).click();
-    await page.getByRole("heading", { name: /Queue reports has been paused/ }).waitFor();
+    await page.getByRole("heading", { name: 'Queue "reports" is paused' }).waitFor();
   });
 
   it("changes a waiting job, with undo", async () => {
@@ -138,11 +81,11 @@ inBrowser("the page of a job", () => {
     const dialog = page.getByRole("dialog");
     await dialog.getByLabel("Priority").fill("7");
     const input = dialog.getByRole("textbox", { name: "Input" });
-    await input.fill('{\n  "to": nobody\n}');
-    await dialog.getByText('"nobody" is not a value.').waitFor();
+    await input.fill('{\n  "to": unknown\n}');
+    await dialog.getByText('"unknown" is not a value.').waitFor();
     await dialog.getByRole("button", { name: "Line 2, column 9" }).click();
     expect(await input.evaluate((area: HTMLTextAreaElement) => area.selectionStart)).toBe(10);
-    await input.fill('{"to":"nobody"}');
+    await input.fill('{"to":"unknown"}');
     await dialog.getByRole("button", { name: "Save" }).click();
     await dialog.locator(".err code", { hasText: "to" }).waitFor();
     await input.fill('{"to":"c@d.co"}');
@@ -155,7 +98,7 @@ inBrowser("the page of a job", () => {
     expect(await hf.get(id)).toMatchObject({ priority: 0, input: { to: "a@b.co" } });
     await page.getByRole("button", { name: "Run now" }).first().click();
     await page.locator(".toast", { hasText: "The job is due now." }).waitFor();
-    await page.getByRole("heading", { name: /No live worker takes/ }).waitFor();
+    await page.getByRole("heading", { name: /No worker is live/ }).waitFor();
   });
 
   it("reruns a job with another input", async () => {
@@ -190,7 +133,8 @@ inBrowser("the page of a job", () => {
     await page.keyboard.press("Enter");
     await page.getByRole("menuitem", { name: "Cancel the job…" }).waitFor();
     await page.keyboard.press("Escape");
-    expect(await page.getByRole("menu").count()).toBe(0);
+    await page.getByRole("menu").waitFor({ state: "hidden" });
+    expect(page.url()).toContain(id);
     await more.click();
     await page.getByRole("menuitem", { name: "Cancel the job…" }).click();
     await page.getByRole("button", { name: "Keep it" }).click();
@@ -268,6 +212,20 @@ inBrowser("the page of a job", () => {
     expect(await page.locator(".raw").textContent()).toBe(copied);
   });
 
+  it("keeps all digits of stored numbers", async () => {
+    const { page, hf, context, open } = await openDashboard();
+    await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+    const input = '{"order":9007199254740993871,"price":0.1000000000000000055}';
+    const stored = newJob({ type: "mail", input });
+    await engineOf(hf).store.insert([stored]);
+    await open(`/jobs/${stored.id}`);
+    await page.getByText("9007199254740993871", { exact: true }).waitFor();
+    expect(await page.locator(".json .n").allTextContents()).toEqual(["9007199254740993871", "0.1000000000000000055"]);
+    await page.getByRole("button", { name: "Copy the input" }).click();
+    await page.getByText("Copied", { exact: true }).waitFor();
+    expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(input);
+  });
+
   it("has no actions that a role may not use", async () => {
     const buttons = async (role: "viewer" | "operator" | "user"): Promise<string[]> => {
       const { page, hf, open } = await openDashboard({
@@ -278,7 +236,7 @@ inBrowser("the page of a job", () => {
       const { id } = await hf.enqueue(receipt, { to: "a@b.co" }, { delay: "1h", user: "u-1" });
       await open(`/jobs/${id}`);
       await page.getByRole("heading", { name: /It is due/ }).waitFor();
-      const shown = await page.locator(".job-h .acts-n button").allTextContents();
+      const shown = await page.locator(".job-h .acts-n button:visible").allTextContents();
       const more = page.getByRole("button", { name: "More actions" });
       if ((await more.count()) > 0) {
         await more.click();
@@ -289,21 +247,5 @@ inBrowser("the page of a job", () => {
     expect(await buttons("viewer")).toEqual([]);
     expect(await buttons("user")).toEqual(["Cancel the job…"]);
     expect(await buttons("operator")).toEqual(["Edit…", "Run nowr", "Cancel the job…", "Rerun with the same input"]);
-  });
-
-  it("has no serious problems of accessibility", async () => {
-    for (const colorScheme of ["light", "dark"] as const) {
-      const scene = await openDashboard({ jobs: [fails], colorScheme });
-      const { page, hf, open } = scene;
-      const { id } = await hf.enqueue(fails, { a: { b: "c" }, n: 1.5, yes: true }, { user: "u", tags: ["eu"] });
-      hf.work();
-      await finished(scene, id);
-      await open(`/jobs/${id}`);
-      await page.getByText("If retried now").waitFor();
-      await page.locator(".list .num").first().waitFor();
-      expect(await seriousProblems(page, "#content")).toEqual([]);
-      await page.getByRole("button", { name: "Edit and rerun…" }).click();
-      expect(await seriousProblems(page, "dialog")).toEqual([]);
-    }
   });
 });

@@ -1,8 +1,8 @@
 import "../styles/enqueue.css";
 import type { Enqueued, NewJobBody } from "holdfast/admin";
 import type { JSX } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { AdminError, api, messageOf } from "../app/api.js";
+import { useMemo, useState } from "preact/hooks";
+import { api } from "../app/api.js";
 import { useResource } from "../app/resource.js";
 import { go, hrefOf, PREFIX } from "../app/router.js";
 import { toast } from "../app/toasts.js";
@@ -11,10 +11,11 @@ import { Dialog } from "../ui/dialog.js";
 import { Field, Input } from "../ui/field.js";
 import { Icon } from "../ui/icon.js";
 import { issuesOf, JsonEditor, type Issue } from "../ui/json-editor.js";
-import { fieldsOf, problemsOf, type SchemaField } from "../ui/schema-fields.js";
+import { fieldsOf } from "../ui/schema-fields.js";
 import { SchemaForm } from "../ui/schema-form.js";
-import { schemaOf } from "../ui/schema-of.js";
-import { codeOf, EMPTY, readDraft, requestOf, type Draft } from "./enqueue/draft.js";
+import { useType } from "../ui/schema-of.js";
+import { useSending } from "../ui/sending.js";
+import { EMPTY, readDraft, requestOf, type Draft } from "./enqueue/draft.js";
 import { Options } from "./enqueue/options.js";
 import { Outlook } from "./enqueue/outlook.js";
 
@@ -41,41 +42,32 @@ function storeDraft(draft: Draft): void {
 /** Enqueues a job. What was typed is kept until it is enqueued, or the tab is closed. */
 export default function Enqueue({ onClose }: { onClose: () => void }): JSX.Element {
   const [draft, setDraft] = useState(storedDraft);
-  const [sent, setSent] = useState<readonly Issue[]>([]);
-  const [error, setError] = useState<string | null>(null);
+  const { issues: sent, error, send, forget } = useSending();
   const [isChecked, setChecked] = useState(false);
   const [isForm, setForm] = useState(true);
   const types = useResource("types", () => api.types.list());
-  const fields = useFields(draft.type.trim());
+  const type = useType(draft.type.trim());
+  const fields = useMemo(() => (type?.input == null ? null : fieldsOf(type.input)), [type]);
   const { body, issues } = useMemo(() => requestOf(draft), [draft]);
   const object = objectOf(draft.input);
   const hasForm = fields !== null && isForm && object !== null;
-  const found = fields === null || object === null ? [] : problemsOf(fields, object);
-  // The form knows the schema; the server checks everything again.
-  const count = issues.length + (hasForm ? found.length : 0);
+  const { length: count } = issues;
   const shown = (name: string): Issue[] => [...(isChecked ? issuesOf(issues, name) : []), ...issuesOf(sent, name)];
 
   const set = (change: Partial<Draft>): void => {
     const next = { ...draft, ...change };
     setDraft(next);
     storeDraft(next);
-    setSent([]);
-    setError(null);
+    forget();
   };
   const enqueue = async (): Promise<void> => {
     setChecked(true);
-    setError(null);
     if (count > 0) return;
-    try {
-      const result = await api.jobs.enqueue(body);
-      storeDraft(EMPTY);
-      onClose();
-      report(result, body);
-    } catch (thrown) {
-      const own = thrown instanceof AdminError ? thrown.issues : [];
-      setSent(own);
-      if (own.length === 0) setError(messageOf(thrown));
-    }
+    const result = await send(() => api.jobs.enqueue(body));
+    if (result === undefined) return;
+    storeDraft(EMPTY);
+    onClose();
+    report(result, body);
   };
   const isInvalid = isChecked && count > 0;
   return (
@@ -129,7 +121,6 @@ export default function Enqueue({ onClose }: { onClose: () => void }): JSX.Eleme
               id="new-input"
               fields={fields}
               value={object}
-              isChecked={isChecked}
               issues={issuesOf(sent, "input")}
               onChange={(value) => set({ input: JSON.stringify(value, null, 2) })}
             />
@@ -144,16 +135,10 @@ export default function Enqueue({ onClose }: { onClose: () => void }): JSX.Eleme
               onSubmit={() => void enqueue()}
             />
           )}
-          <Options draft={draft} set={set} issues={shown} />
+          <Options draft={draft} set={set} issues={shown} defaults={type?.defaults ?? null} />
         </div>
         <div class="r">
-          <Outlook body={body} />
-          <div>
-            <p class="label mb">Same in code</p>
-            <pre class="codebox" tabIndex={0}>
-              <code>{codeOf(body)}</code>
-            </pre>
-          </div>
+          <Outlook body={body} defaults={type?.defaults ?? null} />
         </div>
       </div>
     </Dialog>
@@ -174,25 +159,6 @@ function report({ id, duplicate, replaced }: Enqueued, { type }: NewJobBody): vo
       run: () => go(hrefOf(`/jobs/${encodeURIComponent(id)}`)),
     },
   });
-}
-
-/** The fields of a type's schema; null: it has none that a form can show, or is not loaded yet. */
-function useFields(type: string): readonly SchemaField[] | null {
-  const [fields, setFields] = useState<readonly SchemaField[] | null>(null);
-  const newest = useRef("");
-  useEffect(() => {
-    newest.current = type;
-    setFields(null);
-    if (type === "") return;
-    schemaOf(type).then(
-      (schema) => {
-        if (newest.current === type) setFields(schema === null ? null : fieldsOf(schema));
-      },
-      // JSON always works.
-      () => {},
-    );
-  }, [type]);
-  return fields;
 }
 
 /** The input as an object; null: it is something else, or cannot be read. */

@@ -8,6 +8,8 @@ interface ConfirmProps {
   /** What happens, and what does not. */
   children: ComponentChildren;
   action: string;
+  /** Default: "Cancel". */
+  keep?: string;
   danger?: boolean;
   /** Must be typed before the action is possible. */
   typed?: string;
@@ -21,6 +23,7 @@ export function Confirm({
   title,
   children,
   action,
+  keep = "Cancel",
   danger = false,
   typed,
   onClose,
@@ -43,7 +46,7 @@ export function Confirm({
       onSubmit={confirm}
       footer={
         <>
-          <Button onClick={onClose}>Cancel</Button>
+          <Button onClick={onClose}>{keep}</Button>
           <Button type="submit" kind="primary" class={danger ? "danger" : ""} disabled={!isReady}>
             {action}
           </Button>

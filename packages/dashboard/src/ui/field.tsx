@@ -1,5 +1,6 @@
 import type { ComponentChildren, JSX } from "preact";
-import { Issues, type Issue } from "./json-editor.js";
+import type { Issue } from "./json-editor.js";
+import { NotedField } from "./noted-field.js";
 
 interface FieldProps {
   id: string;
@@ -12,19 +13,21 @@ interface FieldProps {
 }
 
 /** A label, a control with the same id, and what is wrong with its value. */
-export function Field({ id, label, about, hint, issues = [], children }: FieldProps): JSX.Element {
+export function Field({ id, label, about = "", hint, issues = [], children }: FieldProps): JSX.Element {
   return (
-    <div class="field">
-      <label for={id}>
-        <bdi>{label}</bdi>
-        {about !== undefined && <span class="t3"> {about}</span>}
-      </label>
+    <NotedField
+      id={id}
+      label={
+        <>
+          <bdi>{label}</bdi>
+          {about !== "" && <span class="t3"> {about}</span>}
+        </>
+      }
+      error={issues.length === 0 ? undefined : issues.map(({ message }) => message).join(" ")}
+      hint={hint}
+    >
       {children}
-      <div id={`${id}-error`} aria-live="polite">
-        <Issues issues={issues.map(({ message }) => ({ path: "", message }))} />
-      </div>
-      {hint !== undefined && issues.length === 0 && <p class="hint">{hint}</p>}
-    </div>
+    </NotedField>
   );
 }
 
@@ -70,8 +73,27 @@ export function Input({
       autocomplete="off"
       value={value}
       aria-invalid={isBad || undefined}
-      aria-describedby={`${id}-error`}
+      aria-describedby={`${id}-note`}
       onInput={(event) => onInput(event.currentTarget.value)}
     />
+  );
+}
+
+interface SelectProps {
+  id: string;
+  value: string;
+  options: readonly (readonly [value: string, words: string])[];
+  onChange: (value: string) => void;
+}
+
+export function Select({ id, value, options, onChange }: SelectProps): JSX.Element {
+  return (
+    <select id={id} class="input" value={value} onChange={(event) => onChange(event.currentTarget.value)}>
+      {options.map(([each, words]) => (
+        <option key={each} value={each}>
+          {words}
+        </option>
+      ))}
+    </select>
   );
 }

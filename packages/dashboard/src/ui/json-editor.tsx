@@ -96,7 +96,7 @@ export function JsonEditor({
 }
 
 /** What the server found wrong, with the path of each field. */
-export function Issues({ issues }: { issues: readonly Issue[] }): JSX.Element {
+function Issues({ issues }: { issues: readonly Issue[] }): JSX.Element {
   return (
     <>
       {issues.map(({ path, message }) => (

@@ -14,7 +14,7 @@ export type JsonNode = Written &
     | { kind: "word"; text: "true" | "false" | "null" }
   );
 
-/** Where a text is no JSON, and why. Lines and columns begin with 1. */
+/** Where a string is no JSON, and why. Lines and columns begin with 1. */
 export interface JsonError {
   message: string;
   at: number;
@@ -134,10 +134,7 @@ class Parser {
     try {
       return JSON.parse(text) as string;
     } catch {
-      throw new NotJson(
-        "This string has a backslash that begins no escape of JSON. Write two backslashes for one.",
-        start,
-      );
+      throw new NotJson("This string has a wrong escape: write two backslashes for one.", start);
     }
   }
 
@@ -173,7 +170,7 @@ class Parser {
   }
 }
 
-/** The part of the text that a value was read from, indented. Numbers and strings stay as they were written. */
+/** The part of the string that a value was read from, indented. Numbers and strings stay as they were written. */
 export function formatJson(text: string, node: JsonNode, indent = ""): string {
   const inner = `${indent}  `;
   if (node.kind === "object" && node.entries.length > 0) {
@@ -217,7 +214,7 @@ export function firstInexact(node: JsonNode): (JsonNode & { kind: "number" }) | 
   return null;
 }
 
-/** A text of JSON that is to be sent. Refuses numbers that JavaScript would round before they are sent. */
+/** A string of JSON that is to be sent. Refuses numbers that JavaScript would round before they are sent. */
 export function readForSending(text: string): { value: unknown; error?: never } | { value?: never; error: JsonError } {
   const { node, error } = parseJson(text);
   if (error !== undefined) return { error };
@@ -251,11 +248,14 @@ export function summaryOf(node: JsonNode): string {
   return `${size}  ${cut(key, 40)}: ${cut(shown, 60)}`;
 }
 
+// Marks that turn the direction of writing are invisible, and change the words after them.
+export const DIRECTION = /[\u202a-\u202e\u2066-\u2069\u200e\u200f]/g;
+
 export function cut(text: string, length: number): string {
   return text.length <= length ? text : `${headOf(text, length - 1)}…`;
 }
 
-/** The beginning of a text, without half a character at its end. */
+/** The beginning of a string, without half a character at its end. */
 export function headOf(text: string, length: number): string {
   return text.slice(0, length).replace(/[\ud800-\udbff]$/, "");
 }

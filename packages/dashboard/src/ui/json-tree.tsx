@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { number } from "../app/format.js";
-import { cut, headOf, summaryOf, type JsonNode } from "./json-model.js";
+import { cut, DIRECTION, headOf, summaryOf, type JsonNode } from "./json-model.js";
 
 /** Items shown at first, and added with each "show more". */
 const PAGE = 100;
@@ -106,30 +106,37 @@ function Value({ node }: { node: JsonNode }): JSX.Element {
   return <span class="sum">{node.kind === "object" ? "{}" : "[]"}</span>;
 }
 
-// Marks that turn the direction of writing are invisible, and change the words after them.
-const DIRECTION = /[\u202a-\u202e\u2066-\u2069\u200e\u200f]/g;
-
 function escaped(text: string): string {
   return text.replace(DIRECTION, (mark) => `\\u${mark.charCodeAt(0).toString(16)}`);
 }
 
 function StringValue({ value }: { value: string }): JSX.Element {
-  const [length, setLength] = useState(STRING_LENGTH);
-  const isCut = value.length > length;
+  return (
+    <LongText text={value} first={STRING_LENGTH}>
+      {(shown) => <bdi class="str">{escaped(JSON.stringify(shown))}</bdi>}
+    </LongText>
+  );
+}
+
+interface LongTextProps {
+  text: string;
+  /** Characters shown at first. */
+  first: number;
+  children: (shown: string) => JSX.Element;
+}
+
+/** The beginning of a string, and a button that shows more of it. */
+export function LongText({ text, first, children }: LongTextProps): JSX.Element {
+  const [length, setLength] = useState(first);
+  const rest = text.length - length;
+  if (rest <= 0) return children(text);
+  const more = Math.min(length < STRING_PAGE ? STRING_PAGE - length : STRING_PAGE, rest);
   return (
     <>
-      <bdi class="str">{escaped(JSON.stringify(isCut ? headOf(value, length) : value))}</bdi>
-      {isCut && (
-        <button
-          type="button"
-          class="more-json"
-          onClick={() => setLength(length === STRING_LENGTH ? STRING_PAGE : length + STRING_PAGE)}
-        >
-          … show{" "}
-          {number(Math.min(length === STRING_LENGTH ? STRING_PAGE - length : STRING_PAGE, value.length - length))} more
-          of {number(value.length - length)} characters
-        </button>
-      )}
+      {children(headOf(text, length))}
+      <button type="button" class="more-json" onClick={() => setLength(length + more)}>
+        … show {number(more)} more of {number(rest)} characters
+      </button>
     </>
   );
 }

@@ -17,7 +17,7 @@ export function NotedField({ id, label, error, hint, class: extra = "", children
     <div class={`field ${extra}`}>
       <label for={id}>{label}</label>
       {children}
-      <div id={`${id}-note`} class="field-note">
+      <div id={`${id}-note`} class="field-note" aria-live="polite">
         {error !== undefined ? (
           <p class="err">
             <Icon name="alert" />

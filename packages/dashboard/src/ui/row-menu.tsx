@@ -5,14 +5,21 @@ import { Icon, type IconName } from "./icon.js";
 export interface MenuItem {
   label: string;
   icon: IconName;
-  danger?: boolean;
+  danger?: boolean | undefined;
   run: () => unknown;
+}
+
+interface RowMenuProps {
+  label: string;
+  items: readonly MenuItem[];
+  /** Of the button. Default: small and without a border. */
+  class?: string;
 }
 
 const WIDTH = 190;
 
 /** A button that opens a menu above everything else, so that no scrolling table cuts it off. */
-export function RowMenu({ label, items }: { label: string; items: readonly MenuItem[] }): JSX.Element {
+export function RowMenu({ label, items, class: extra = "sm ghost" }: RowMenuProps): JSX.Element {
   const button = useRef<HTMLButtonElement>(null);
   const menu = useRef<HTMLDivElement>(null);
   const entries = (): HTMLButtonElement[] => [...(menu.current?.querySelectorAll("button") ?? [])];
@@ -32,6 +39,8 @@ export function RowMenu({ label, items }: { label: string; items: readonly MenuI
     button.current?.focus();
   };
   const onKey = (event: KeyboardEvent): void => {
+    // Not a shortcut of the page while a menu is open.
+    event.stopPropagation();
     const all = entries();
     const at = all.findIndex((each) => each === document.activeElement);
     const next = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: -1 }[event.key];
@@ -45,7 +54,7 @@ export function RowMenu({ label, items }: { label: string; items: readonly MenuI
       <button
         ref={button}
         type="button"
-        class="btn sm icon ghost"
+        class={`btn icon ${extra}`}
         aria-label={label}
         title={label}
         aria-haspopup="menu"

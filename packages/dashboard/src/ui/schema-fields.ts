@@ -1,4 +1,4 @@
-/** A form from a JSON Schema: which fields it has, and how their texts become values. Pure. */
+/** A form from a JSON Schema: which fields it has, and how their texts become values. The server checks them with the schema itself. */
 
 export type JsonSchema = { readonly [keyword: string]: unknown };
 
@@ -17,26 +17,11 @@ interface Base {
 }
 export type SchemaField = Base &
   (
-    | {
-        kind: "string";
-        format: string | null;
-        minLength: number;
-        maxLength: number;
-        pattern: string | null;
-        isLong: boolean;
-      }
-    | {
-        kind: "number";
-        isInteger: boolean;
-        min: number | null;
-        max: number | null;
-        step: number | null;
-        isMinOpen: boolean;
-        isMaxOpen: boolean;
-      }
+    | { kind: "string"; format: string | null; minLength: number; maxLength: number; isLong: boolean }
+    | { kind: "number"; isInteger: boolean; range: readonly string[] }
     | { kind: "boolean" }
     | { kind: "enum"; options: readonly unknown[] }
-    | { kind: "list"; of: "string" | "number" | "integer"; minItems: number; maxItems: number }
+    | { kind: "list"; of: "string" | "number" | "integer" }
     | { kind: "object"; fields: readonly SchemaField[] }
     /** Anything else: the field is JSON. */
     | { kind: "json" }
@@ -95,25 +80,12 @@ function kindOf(schema: JsonSchema, root: JsonSchema, depth: number): object {
         format,
         minLength: number("minLength") ?? 0,
         maxLength,
-        pattern: typeof schema["pattern"] === "string" ? schema["pattern"] : null,
         isLong: format === null && maxLength > LONG_TEXT && maxLength !== Infinity,
       };
     }
     case "number":
     case "integer": {
-      const [min, minOpen] = bound(number("minimum"), number("exclusiveMinimum"), Math.max);
-      const [max, maxOpen] = bound(number("maximum"), number("exclusiveMaximum"), Math.min);
-      // zod writes the range of exact integers as a limit; it says nothing to people.
-      const isReal = (value: number | null): boolean => value !== null && Math.abs(value) < Number.MAX_SAFE_INTEGER;
-      return {
-        kind: "number",
-        isInteger: types[0] === "integer",
-        min: isReal(min) ? min : null,
-        max: isReal(max) ? max : null,
-        step: number("multipleOf"),
-        isMinOpen: minOpen,
-        isMaxOpen: maxOpen,
-      };
+      return { kind: "number", isInteger: types[0] === "integer", range: rangeOf(schema) };
     }
     case "boolean":
       return { kind: "boolean" };
@@ -123,7 +95,7 @@ function kindOf(schema: JsonSchema, root: JsonSchema, depth: number): object {
       const isPlain =
         typesOf(items).length === 1 && optionsOf(items, root) === null && schema["prefixItems"] === undefined;
       if (!isPlain || (of !== "string" && of !== "number" && of !== "integer")) return { kind: "json" };
-      return { kind: "list", of, minItems: number("minItems") ?? 0, maxItems: number("maxItems") ?? Infinity };
+      return { kind: "list", of };
     }
     case "object": {
       const fields = depth < MAX_DEPTH ? objectFields(schema, root, depth + 1) : null;
@@ -132,16 +104,6 @@ function kindOf(schema: JsonSchema, root: JsonSchema, depth: number): object {
     default:
       return { kind: "json" };
   }
-}
-
-function bound(
-  closed: number | null,
-  open: number | null,
-  tighter: (a: number, b: number) => number,
-): [number | null, boolean] {
-  if (open === null) return [closed, false];
-  if (closed === null) return [open, true];
-  return tighter(closed, open) === closed && closed !== open ? [closed, false] : [open, true];
 }
 
 /** The values of `enum`, of `const`, or of alternatives that are all `const`. */
@@ -202,27 +164,15 @@ function isObject(value: unknown): value is JsonSchema {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-const FORMATS: Readonly<Record<string, string>> = {
-  email: "email",
-  uri: "URL",
-  url: "URL",
-  uuid: "UUID",
-  date: "date",
-  "date-time": "date and time",
-  time: "time",
-  ipv4: "IPv4 address",
-  ipv6: "IPv6 address",
-};
-
 function aboutOf(field: SchemaField): string {
   const parts: string[] = [];
   switch (field.kind) {
     case "string":
-      parts.push(field.format === null ? "string" : (FORMATS[field.format] ?? field.format));
+      parts.push(field.format === null ? "string" : field.format);
       if (field.maxLength !== Infinity) parts.push(`up to ${field.maxLength} characters`);
       break;
     case "number":
-      parts.push(field.isInteger ? "integer" : "number", ...rangeOf(field));
+      parts.push(field.isInteger ? "integer" : "number", ...field.range);
       break;
     case "boolean":
       parts.push("boolean");
@@ -246,21 +196,17 @@ function aboutOf(field: SchemaField): string {
   return parts.join(", ");
 }
 
-function rangeOf({
-  min,
-  max,
-  isMinOpen: minOpen,
-  isMaxOpen: maxOpen,
-  step,
-}: SchemaField & { kind: "number" }): string[] {
-  const parts: string[] = [];
-  if (min !== null && max !== null && !minOpen && !maxOpen) parts.push(`${min} to ${max}`);
-  else {
-    if (min !== null) parts.push(minOpen ? `more than ${min}` : `${min} or more`);
-    if (max !== null) parts.push(maxOpen ? `less than ${max}` : `${max} or less`);
-  }
-  if (step !== null) parts.push(`a multiple of ${step}`);
-  return parts;
+function rangeOf({ minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf }: JsonSchema): string[] {
+  const part = (value: unknown, words: (value: number) => string): string[] =>
+    // zod writes the range of exact integers as a limit; it says nothing to people.
+    typeof value === "number" && Math.abs(value) < Number.MAX_SAFE_INTEGER ? [words(value)] : [];
+  return [
+    ...part(exclusiveMinimum, (value) => `more than ${value}`),
+    ...part(minimum, (value) => `${value} or more`),
+    ...part(exclusiveMaximum, (value) => `less than ${value}`),
+    ...part(maximum, (value) => `${value} or less`),
+    ...part(multipleOf, (value) => `a multiple of ${value}`),
+  ];
 }
 
 /** The object with the defaults of its fields; required booleans are false, and required objects are there. */
@@ -276,7 +222,7 @@ export function initialValue(fields: readonly SchemaField[]): Record<string, unk
   return value;
 }
 
-/** A text of a field as a value; undefined: the key is left out. A text that is no number stays a string, and the check says so. */
+/** The input of a field as a value; undefined: the key is left out. What is no number stays a string, and the server says so. */
 export function valueOf(field: SchemaField, text: string): unknown {
   if (text === "" && !(field.kind === "string" && field.isRequired && field.minLength === 0 && !field.isNullable))
     return undefined;
@@ -318,101 +264,4 @@ function numberOf(text: string): number | null {
   return /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i.test(trimmed) && Number.isFinite(Number(trimmed))
     ? Number(trimmed)
     : null;
-}
-
-/** What is wrong with a value, in a sentence; null: nothing that the form can see. The server checks with the real schema. */
-export function problemOf(field: SchemaField, value: unknown): string | null {
-  if (value === undefined) {
-    const isMissing = field.isRequired && field.initial === undefined && field.kind !== "json";
-    return isMissing ? "is required" : null;
-  }
-  if (value === null) return field.isNullable ? null : "must not be null";
-  switch (field.kind) {
-    case "string":
-      return stringProblem(field, value);
-    case "number":
-      return numberProblem(field, value);
-    case "boolean":
-      return typeof value === "boolean" ? null : "must be true or false";
-    case "enum":
-      return field.options.includes(value)
-        ? null
-        : `must be one of ${field.options.slice(0, 5).map(plainText).join(", ")}`;
-    case "list": {
-      if (!Array.isArray(value)) return "must be a list";
-      if (value.length < field.minItems) return `must have at least ${field.minItems} lines`;
-      if (value.length > field.maxItems) return `must have at most ${field.maxItems} lines`;
-      const isWrong =
-        field.of !== "string" &&
-        value.some((item) => typeof item !== "number" || (field.of === "integer" && !Number.isInteger(item)));
-      return isWrong ? `must have one ${field.of} per line` : null;
-    }
-    case "object":
-      return typeof value === "object" && !Array.isArray(value) ? null : "must be an object";
-    case "json":
-      return null;
-  }
-}
-
-const EMAIL = /^[^\s@]+@[^\s@]+\.[^\s@]+$/;
-const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-
-function stringProblem(
-  { format, minLength, maxLength, pattern }: SchemaField & { kind: "string" },
-  value: unknown,
-): string | null {
-  if (typeof value !== "string") return "must be a string";
-  // As JSON Schema counts: characters, not UTF-16 units.
-  const length = Array.from(value).length;
-  if (length < minLength) return minLength === 1 ? "must not be empty" : `must have at least ${minLength} characters`;
-  if (length > maxLength) return `must have at most ${maxLength} characters`;
-  if (format === "email" && !EMAIL.test(value)) return "must be an email address";
-  if (format === "uuid" && !UUID.test(value)) return "must be a UUID";
-  if ((format === "uri" || format === "url") && !URL.canParse(value)) return "must be a URL";
-  if (format === "date-time" && !/^\d{4}-\d\d-\d\dT.*(?:Z|[+-]\d\d:?\d\d)$/.test(value))
-    return "must be a time such as 2026-11-18T09:30:00Z";
-  if (format === "date" && !/^\d{4}-\d\d-\d\d$/.test(value)) return "must be a date such as 2026-11-18";
-  // A known format says more than its pattern.
-  if (pattern === null || (format !== null && format in FORMATS)) return null;
-  return matches(pattern, value) ? null : `must match ${pattern}`;
-}
-
-function matches(pattern: string, value: string): boolean {
-  // A pattern may be slow on a long text; the server decides.
-  if (value.length > 1_000) return true;
-  try {
-    return new RegExp(pattern, "u").test(value);
-  } catch {
-    return true;
-  }
-}
-
-function numberProblem(field: SchemaField & { kind: "number" }, value: unknown): string | null {
-  const { isInteger, min, max, isMinOpen: minOpen, isMaxOpen: maxOpen, step } = field;
-  if (typeof value !== "number")
-    return `must be ${isInteger ? "an integer" : "a number"}, not the string ${JSON.stringify(value).slice(0, 40)}`;
-  if (isInteger && !Number.isInteger(value)) return "must be an integer";
-  if (isInteger && !Number.isSafeInteger(value)) return "has more digits than a number in JavaScript";
-  if (min !== null && (minOpen ? value <= min : value < min))
-    return `must be ${minOpen ? `more than ${min}` : `${min} or more`}`;
-  if (max !== null && (maxOpen ? value >= max : value > max))
-    return `must be ${maxOpen ? `less than ${max}` : `${max} or less`}`;
-  if (step !== null && Math.abs(value / step - Math.round(value / step)) > 1e-9) return `must be a multiple of ${step}`;
-  return null;
-}
-
-/** All problems of an object, with the paths of their fields. */
-export function problemsOf(
-  fields: readonly SchemaField[],
-  value: unknown,
-  path = "",
-): { path: string; message: string }[] {
-  const object = isObject(value) ? value : {};
-  return fields.flatMap((field) => {
-    const own = `${path}${field.name}`;
-    const member = object[field.name];
-    const problem = problemOf(field, member);
-    if (problem !== null) return [{ path: own, message: problem }];
-    return field.kind === "object" && member != null ? problemsOf(field.fields, member, `${own}.`) : [];
-  });
 }

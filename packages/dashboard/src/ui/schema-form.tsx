@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { Field } from "./field.js";
 import { issuesOf, type Issue } from "./json-editor.js";
 import { parseJson } from "./json-model.js";
-import { initialValue, plainText, problemOf, textOf, valueOf, type SchemaField } from "./schema-fields.js";
+import { initialValue, plainText, textOf, valueOf, type SchemaField } from "./schema-fields.js";
 
 interface SchemaFormProps {
   /** Of the elements, so that two forms can be on one page. */
@@ -13,19 +13,10 @@ interface SchemaFormProps {
   onChange: (value: Record<string, unknown>) => void;
   /** Problems that the server found, with paths in the value. */
   issues?: readonly Issue[];
-  /** Also names fields that are required and were not touched. */
-  isChecked?: boolean;
 }
 
 /** A form for an object of a JSON Schema. Keys that the schema does not name are kept. */
-export function SchemaForm({
-  id,
-  fields,
-  value,
-  onChange,
-  issues = [],
-  isChecked = false,
-}: SchemaFormProps): JSX.Element {
+export function SchemaForm({ id, fields, value, onChange, issues = [] }: SchemaFormProps): JSX.Element {
   const set = (name: string, next: unknown): void => {
     const { [name]: _before, ...others } = value;
     if (next === undefined) return onChange(others);
@@ -42,7 +33,6 @@ export function SchemaForm({
           value={Object.hasOwn(value, field.name) ? value[field.name] : undefined}
           onChange={(next) => set(field.name, next)}
           issues={issuesOf(issues, field.name)}
-          isChecked={isChecked}
         />
       ))}
     </div>
@@ -55,25 +45,16 @@ interface OneFieldProps {
   value: unknown;
   onChange: (value: unknown) => void;
   issues: readonly Issue[];
-  isChecked: boolean;
 }
 
 function OneField(props: OneFieldProps): JSX.Element {
-  const { id, field, value, onChange, issues, isChecked } = props;
-  const [isTouched, setTouched] = useState(false);
-  const problem = isTouched || isChecked || value !== undefined ? problemOf(field, value) : null;
-  const shown = problem === null ? issues : [{ path: "", message: problem }];
-  const isBad = shown.length > 0;
-  const change = (next: unknown): void => {
-    setTouched(true);
-    onChange(next);
-  };
+  const { id, field, value, onChange, issues } = props;
+  const isBad = issues.length > 0;
   const common = {
     id,
     "aria-invalid": isBad || undefined,
-    "aria-describedby": `${id}-error`,
+    "aria-describedby": `${id}-note`,
     "aria-required": field.isRequired || undefined,
-    onBlur: () => setTouched(true),
   };
   if (field.kind === "object") return <ObjectField {...props} field={field} />;
   if (field.kind === "boolean" && field.isRequired && !field.isNullable) {
@@ -84,7 +65,7 @@ function OneField(props: OneFieldProps): JSX.Element {
             {...common}
             type="checkbox"
             checked={value === true}
-            onChange={(event) => change(event.currentTarget.checked)}
+            onChange={(event) => onChange(event.currentTarget.checked)}
           />
           <span>
             <bdi>{field.label}</bdi> <span class="t3">{field.about}</span>
@@ -103,7 +84,7 @@ function OneField(props: OneFieldProps): JSX.Element {
           {...common}
           class={`input ${isBad ? "bad" : ""}`}
           value={textOf(field, value)}
-          onChange={(event) => change(valueOf(field, event.currentTarget.value))}
+          onChange={(event) => onChange(valueOf(field, event.currentTarget.value))}
         >
           <option value="">{field.initial === undefined ? "" : `default: ${plainText(field.initial)}`}</option>
           {options.map((option, at) => (
@@ -114,8 +95,8 @@ function OneField(props: OneFieldProps): JSX.Element {
         </select>
       );
     }
-    if (field.kind === "json") return <JsonText {...common} isBad={isBad} value={value} onChange={change} />;
-    return <TextControl {...common} isBad={isBad} field={field} value={value} onChange={change} />;
+    if (field.kind === "json") return <JsonText {...common} isBad={isBad} value={value} onChange={onChange} />;
+    return <TextControl {...common} isBad={isBad} field={field} value={value} onChange={onChange} />;
   };
   const isWide = field.kind === "json" || field.kind === "list" || (field.kind === "string" && field.isLong);
   return (
@@ -124,7 +105,7 @@ function OneField(props: OneFieldProps): JSX.Element {
         id={id}
         label={field.label}
         about={field.kind === "list" ? `${field.about}, one per line` : field.about}
-        issues={shown.map(({ path, message }) => ({ path, message: sentenceOf(field.name, path, message) }))}
+        issues={issues}
         {...(field.description !== null && { hint: field.description })}
       >
         {control()}
@@ -133,18 +114,11 @@ function OneField(props: OneFieldProps): JSX.Element {
   );
 }
 
-/** "`to` must be an email address", for a field and for a part of it. */
-function sentenceOf(name: string, path: string, message: string): string {
-  const subject = path === "" ? name : `${name}.${path}`;
-  return /^[A-Z]/.test(message) ? message : `${subject} ${message}`;
-}
-
 interface ControlProps {
   id: string;
   isBad: boolean;
   value: unknown;
   onChange: (value: unknown) => void;
-  onBlur: () => void;
 }
 
 /** Keeps what was typed: "1." is a number, but its text must not become "1". */
@@ -217,7 +191,6 @@ function ObjectField({
   value,
   onChange,
   issues,
-  isChecked,
 }: OneFieldProps & { field: SchemaField & { kind: "object" } }): JSX.Element {
   const isThere = typeof value === "object" && value !== null && !Array.isArray(value);
   return (
@@ -238,7 +211,6 @@ function ObjectField({
           value={isThere ? (value as Record<string, unknown>) : {}}
           onChange={onChange}
           issues={issues}
-          isChecked={isChecked}
         />
       )}
     </fieldset>

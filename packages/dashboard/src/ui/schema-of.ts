@@ -1,7 +1,10 @@
-import type { JsonSchema } from "./schema-fields.js";
+import type { TypeResult } from "holdfast/admin";
+import { api } from "../app/api.js";
+import { useResource } from "../app/resource.js";
 
-/** The JSON Schema of a type's input; null: the server does not know it, and the worker validates the input. */
-export async function schemaOf(_type: string): Promise<JsonSchema | null> {
-  // The API has no call for it yet.
-  return null;
+/** What the server knows of a job type; null: nothing, or not yet. Then its worker validates the input. */
+export function useType(type: string): TypeResult | null {
+  const { value } = useResource(`type ${type}`, async () => (type === "" ? null : api.types.get({ type }))).data;
+  // Of an earlier type while the next one loads.
+  return value?.type === type && value.known ? value : null;
 }

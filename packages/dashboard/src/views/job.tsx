@@ -9,20 +9,19 @@ import { now } from "../app/now.js";
 import { placeOf } from "../app/opened-from.js";
 import { useResource, type Resource } from "../app/resource.js";
 import { go, hrefOf, route } from "../app/router.js";
+import { Confirm } from "../ui/confirm.js";
 import { Icon } from "../ui/icon.js";
 import { Empty, Pending } from "../ui/page-states.js";
 import { roles, runAction } from "./job/actions.js";
 import { actionsFor, type ActionName } from "./job/offered.js";
 import { Attempts } from "./job/attempts.js";
-import { Confirm } from "./job/confirm.js";
-import { EditDialog } from "./job/edit-dialog.js";
+import type EditDialog from "./job/edit-dialog.js";
 import { Head } from "./job/head.js";
 import { jobHref } from "./job/links.js";
 import { loadJob, type LoadedJob } from "./job/load-job.js";
 import { LogCard, Progress } from "./job/log-card.js";
 import { PayloadCard } from "./job/payload-card.js";
-import { loadAround, loadCounts } from "./job/related.js";
-import { RerunDialog } from "./job/rerun-dialog.js";
+import { loadCounts } from "./job/related.js";
 import { Details, Related } from "./job/side.js";
 import { TimelineCard } from "./job/timeline-card.js";
 import { WhyCard } from "./job/why-card.js";
@@ -108,6 +107,17 @@ function Missing({ id }: { id: string }): JSX.Element {
   );
 }
 
+type EditDialogType = typeof EditDialog;
+
+/** Loads the dialog when it is opened first. */
+function LazyEditDialog(props: Parameters<EditDialogType>[0]): JSX.Element | null {
+  const [Loaded, setLoaded] = useState<EditDialogType | null>(null);
+  useEffect(() => {
+    void import("./job/edit-dialog.js").then((module) => setLoaded(() => module.default));
+  }, []);
+  return Loaded === null ? null : <Loaded {...props} />;
+}
+
 type Asking = "edit" | "rerun" | "cancel" | "delete";
 
 interface LoadedProps {
@@ -123,22 +133,16 @@ function Loaded({ id, loaded, isDeleted, onChange }: LoadedProps): JSX.Element {
   const explanation = useResource(`explain ${id}`, () => api.jobs.explain({ id }), {
     ...(job.finishedAt === null && !isDeleted && { every: WAITING_MS }),
   });
-  const around = useResource("job around", loadAround, {
-    ...(["pending", "failed"].includes(job.state) && !isDeleted && { every: WAITING_MS }),
-  });
   const fingerprint = job.error?.fingerprint ?? "";
   const counts = useResource(`related ${id} ${fingerprint}`, () => loadCounts(job));
 
   // The same job in another state has other reasons.
   const version = `${job.state} ${job.updatedAt} ${job.dueAt}`;
   const explained = useRef(version);
-  const reloadReasons = async (): Promise<void> => {
-    await Promise.all([explanation.reload(), around.reload()]);
-  };
   useEffect(() => {
     if (explained.current === version) return;
     explained.current = version;
-    void reloadReasons();
+    void explanation.reload();
   }, [version]);
 
   // Not `now`: a job that becomes due meanwhile loses "Run now" only when it is loaded again.
@@ -179,10 +183,9 @@ function Loaded({ id, loaded, isDeleted, onChange }: LoadedProps): JSX.Element {
             <WhyCard
               job={job}
               explanation={explanation.data.value}
-              around={around.data.value ?? null}
               onPromote={() => perform("promote")}
               onEdit={() => perform("edit")}
-              onChange={reloadReasons}
+              onChange={() => explanation.reload()}
             />
           )}
           <Progress progress={job.progress} state={job.state} />
@@ -197,19 +200,25 @@ function Loaded({ id, loaded, isDeleted, onChange }: LoadedProps): JSX.Element {
           <Related job={job} counts={counts.data.value ?? {}} />
         </aside>
       </div>
-      {asking === "edit" && (
-        <EditDialog loaded={loaded} onClose={() => setAsking(null)} onDone={() => void onChange()} />
+      {(asking === "edit" || asking === "rerun") && (
+        <LazyEditDialog
+          loaded={loaded}
+          isRerun={asking === "rerun"}
+          onClose={() => setAsking(null)}
+          onDone={() => void onChange()}
+        />
       )}
-      {asking === "rerun" && <RerunDialog loaded={loaded} onClose={() => setAsking(null)} />}
       {asking === "cancel" && (
         <Confirm
           title="Cancel this job?"
           action="Cancel the job"
           keep="Keep it"
+          danger
           onClose={() => setAsking(null)}
           onConfirm={async () => {
             await runAction("cancel", job);
             await onChange();
+            return true;
           }}
         >
           <p>
@@ -224,10 +233,12 @@ function Loaded({ id, loaded, isDeleted, onChange }: LoadedProps): JSX.Element {
           title="Delete this job?"
           action="Delete the job"
           keep="Keep it"
+          danger
           onClose={() => setAsking(null)}
           onConfirm={async () => {
             if (await runAction("delete", job)) go(placeOf(id)?.href ?? hrefOf("/jobs"), { replace: true });
             else await onChange();
+            return true;
           }}
         >
           <p>

@@ -9,7 +9,7 @@ import { route, setQuery } from "../app/router.js";
 import { act } from "../app/toasts.js";
 import { Button } from "../ui/button.js";
 import { Confirm } from "../ui/confirm.js";
-import { CopyButton } from "../ui/copy-button.js";
+import { Copy } from "../ui/copy.js";
 import { Dialog } from "../ui/dialog.js";
 import { NotedField } from "../ui/noted-field.js";
 import { Icon } from "../ui/icon.js";
@@ -294,7 +294,9 @@ function Secret({ token: { name, token, role, expiresAt }, isFirst, onClose }: S
           <code class="codebox any" aria-label="Token">
             {token}
           </code>
-          <CopyButton text={token} label="Copy" />
+          <Copy text={token} label="Copy the token">
+            Copy
+          </Copy>
         </div>
         <p class="t2">
           Role {role}. {expiresAt === null ? "It never expires." : `It expires on ${exact(Date.parse(expiresAt))}.`}

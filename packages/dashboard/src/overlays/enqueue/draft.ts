@@ -1,6 +1,7 @@
 import type { NewJobBody } from "holdfast/admin";
+import { tagsOf } from "../../app/tags.js";
 import type { Issue } from "../../ui/json-editor.js";
-import { cut, readForSending } from "../../ui/json-model.js";
+import { readForSending } from "../../ui/json-model.js";
 
 /** The fields of the dialog, as text. */
 export interface Draft {
@@ -71,7 +72,7 @@ export function requestOf(draft: Draft): { body: NewJobBody; issues: Issue[] } {
   }
   if (draft.queue.trim() !== "") body.queue = draft.queue.trim();
   if (draft.user.trim() !== "") body.user = draft.user.trim();
-  const tags = [...new Set(draft.tags.split(",").map((tag) => tag.trim()))].filter((tag) => tag !== "");
+  const tags = tagsOf(draft.tags);
   if (tags.length > 0) body.tags = tags;
   for (const name of ["priority", "maxAttempts"] as const) {
     const text = draft[name].trim();
@@ -100,26 +101,6 @@ function scopeOf({ scope, period }: Draft): NonNullable<Exclude<NewJobBody["uniq
   if (scope === "period") return { period: period.trim() };
   if (CALENDAR.includes(scope)) return { calendar: scope as "hour" | "day" | "week" | "month" };
   return scope as "live" | "waiting" | "forever";
-}
-
-/** The same call in TypeScript. */
-export function codeOf({ type, input, ...options }: NewJobBody): string {
-  const named = Object.entries(options).map(([name, value]) =>
-    // The client takes a Date.
-    name === "runAt" ? `runAt: new Date(${JSON.stringify(value)})` : `${name}: ${literal(value, "    ")}`,
-  );
-  const lines = [JSON.stringify(type), input === undefined ? "{}" : literal(input, "  ")];
-  if (named.length > 0) lines.push(`{\n    ${named.join(",\n    ")},\n  }`);
-  return `await hf.enqueueNamed(\n  ${lines.join(",\n  ")},\n);`;
-}
-
-const MAX_CODE = 400;
-
-function literal(value: unknown, indent: string): string {
-  const text = JSON.stringify(value, null, 2)
-    .replaceAll(/^(\s*)"([A-Za-z_$][\w$]*)":/gm, "$1$2:")
-    .replaceAll("\n", `\n${indent}`);
-  return cut(text, MAX_CODE);
 }
 
 /** A draft of an earlier visit. What is not a draft is ignored. */

@@ -1,102 +1,101 @@
-import type { JobSummary, NewJobBody } from "holdfast/admin";
+import type { NewJobBody, QueueResult, TypeResult, WorkerResult } from "holdfast/admin";
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
 import { api } from "../../app/api.js";
+import { coarse, duration, plural } from "../../app/format.js";
 import { now } from "../../app/now.js";
 import { useResource } from "../../app/resource.js";
-import { hrefOf } from "../../app/router.js";
-import { Icon } from "../../ui/icon.js";
-import { cut } from "../../ui/json-model.js";
-import { checksOf, type Check } from "../../views/job/why.js";
-import { loadAround } from "../../views/job/related.js";
+import { Icon, type IconName } from "../../ui/icon.js";
 
-/** While somebody types, the key is not looked up with each letter. */
-const TYPING_MS = 400;
+interface Around {
+  queues: readonly QueueResult[];
+  /** All queues are. */
+  paused: boolean;
+  workers: readonly WorkerResult[];
+}
+
+async function loadAround(): Promise<Around> {
+  const [{ queues, paused }, { workers }] = await Promise.all([api.queues.list(), api.workers.list()]);
+  return { queues, paused, workers };
+}
+
+interface OutlookProps {
+  body: NewJobBody;
+  /** Those of the type; null: not known. */
+  defaults: TypeResult["defaults"];
+}
 
 /** What will happen to the job, as far as the server knows now. */
-export function Outlook({ body }: { body: NewJobBody }): JSX.Element {
-  const around = useResource("job around", loadAround);
-  const { type, queue } = body;
-  const known = around.data.value;
-  const checks = type === "" || known == null ? [] : outlookOf(type, queue, known, now.value);
-  const holder = useHolder(body);
+export function Outlook({ body, defaults }: OutlookProps): JSX.Element {
+  const { value: around } = useResource("job around", loadAround).data;
+  const { type, queue = defaults?.queue } = body;
+  const lines: (Line | null)[] = [
+    defaults === null ? null : { icon: "info", colour: "pending", text: optionsText(body, defaults) },
+    around === undefined ? null : pauseLine(queue, around, now.value),
+    around === undefined ? null : workersLine(type, queue, around, now.value),
+  ];
   return (
     <>
       <p class="label">What will happen</p>
-      {checks.length === 0 && <p class="t3">{type === "" ? "Choose a type first." : ""}</p>}
+      {type === "" && <p class="t3">Choose a type first.</p>}
       <ul class="what-l">
-        {checks.map(({ isMet, text }) => (
-          <li key={text} class={isMet ? "s-completed" : "s-failed"}>
-            <Icon name={isMet ? "check" : "alert"} />
-            <bdi>{text}</bdi>
-          </li>
-        ))}
+        {type !== "" &&
+          lines.map(
+            (line) =>
+              line !== null && (
+                <li key={line.text} class={`s-${line.colour}`}>
+                  <Icon name={line.icon} />
+                  <bdi>{line.text}</bdi>
+                </li>
+              ),
+          )}
       </ul>
-      {holder !== null && (
-        <div class="note s-failed">
-          <Icon name="info" />
-          <span>
-            Key <code dir="auto">{cut(holder.key ?? "", 80)}</code> is held by a {holder.state} job.{" "}
-            {conflictText(body)}{" "}
-            <a class="link" href={hrefOf(`/jobs/${encodeURIComponent(holder.id)}`)} target="_blank">
-              Show that job
-            </a>
-          </span>
-        </div>
-      )}
     </>
   );
 }
 
-/** Without a queue, that of the type is used, which is not known here: then all queues that its workers serve are meant. */
-function outlookOf(
-  type: string,
-  queue: string | undefined,
-  around: NonNullable<Awaited<ReturnType<typeof loadAround>>>,
-  at: number,
-): Check[] {
-  if (queue !== undefined) return checksOf({ type, queue }, around, at);
-  const anyQueue = { ...around, workers: around.workers.map((worker) => ({ ...worker, queues: null })) };
-  const [paused, workers] = checksOf({ type, queue: "" }, anyQueue, at);
-  return [workers, paused].filter(
-    (check): check is Check => check !== undefined && (check === workers || !check.isMet),
+/** What applies: the options of the job, or else those of its type. */
+function optionsText(body: NewJobBody, defaults: NonNullable<OutlookProps["defaults"]>): string {
+  const { queue, priority, maxAttempts, timeoutMs, tags } = { ...defaults, ...body };
+  return [
+    `Queue ${queue}`,
+    `priority ${priority}`,
+    `up to ${plural(maxAttempts, "attempt")}`,
+    ...(timeoutMs === null ? [] : [`timeout ${duration(timeoutMs)}`]),
+    ...tags.map((tag) => `tag ${tag}`),
+  ].join(", ");
+}
+
+interface Line {
+  icon: IconName;
+  colour: string;
+  text: string;
+}
+
+function lineOf(isMet: boolean, text: string): Line {
+  return isMet ? { icon: "check", colour: "completed", text } : { icon: "alert", colour: "failed", text };
+}
+
+/** `queue`: undefined where the type's is not known. */
+function pauseLine(queue: string | undefined, { queues, paused }: Around, at: number): Line | null {
+  if (paused) return lineOf(false, "All queues are paused");
+  if (queue === undefined) return null;
+  const own = queues.find((each) => each.queue === queue);
+  if (own?.paused !== true) return lineOf(true, `Queue ${queue} is not paused`);
+  const since = own.pausedAt === null ? "is paused" : `has been paused for ${coarse(at - Date.parse(own.pausedAt))}`;
+  return lineOf(false, `Queue ${queue} ${since}${own.pausedBy === null ? "" : ` by ${own.pausedBy}`}`);
+}
+
+/** Like the engine: a worker that has sent no heartbeat for so long is missing. */
+const MISSING_MS = 60_000;
+
+function workersLine(type: string, queue: string | undefined, { workers }: Around, at: number): Line {
+  const live = workers.filter(({ left, seenAt }) => !left && Date.parse(seenAt) > at - MISSING_MS);
+  const able = live.filter(
+    ({ queues, types, draining }) =>
+      !draining && (queue === undefined || queues === null || queues.includes(queue)) && types.includes(type),
   );
-}
-
-function conflictText({ unique }: NewJobBody): string {
-  const onConflict = typeof unique === "object" ? unique.onConflict : "keep";
-  if (onConflict === "replace") return "Enqueueing replaces it, if it still waits.";
-  return onConflict === "reject" ? "Enqueueing fails." : "Enqueueing returns that job and adds none.";
-}
-
-/** The job that holds the key now. */
-function useHolder({ unique, user }: NewJobBody): JobSummary | null {
-  const key = typeof unique === "object" ? unique.key : undefined;
-  const scope =
-    typeof unique === "object" && typeof unique.scope === "object" && "calendar" in unique.scope
-      ? unique.scope
-      : undefined;
-  const [holder, setHolder] = useState<JobSummary | null>(null);
-  const wanted = JSON.stringify([key, user, scope]);
-  useEffect(() => {
-    setHolder(null);
-    if (key === undefined) return;
-    let isOld = false;
-    const timer = setTimeout(() => {
-      api.jobs
-        .list({ key, limit: 1, ...(user !== undefined && { user }), ...(scope !== undefined && { keyScope: scope }) })
-        .then(
-          ({ jobs: [first] }) => {
-            if (!isOld) setHolder(first ?? null);
-          },
-          // The enqueue itself says it.
-          () => {},
-        );
-    }, TYPING_MS);
-    return () => {
-      isOld = true;
-      clearTimeout(timer);
-    };
-  }, [wanted]);
-  return holder;
+  if (able.length === 0) return lineOf(false, live.length === 0 ? "No worker is live" : `No live worker takes ${type}`);
+  const free = able.reduce((sum, { concurrency, running }) => sum + Math.max(0, concurrency - running), 0);
+  const takes = `${plural(able.length, "live worker takes", "live workers take")} ${type}`;
+  return lineOf(true, free === 0 ? `${takes}, and no one is free` : `${takes} and can start ${free} more`);
 }

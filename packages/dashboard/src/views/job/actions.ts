@@ -1,6 +1,7 @@
 import type { JobDetail } from "holdfast/admin";
 import { api, may, mayChangeOwn } from "../../app/api.js";
-import { go, hrefOf } from "../../app/router.js";
+import { go } from "../../app/router.js";
+import { jobHref } from "./links.js";
 import type { Roles } from "./offered.js";
 import { act, toast } from "../../app/toasts.js";
 
@@ -41,5 +42,5 @@ export async function runAction(
 }
 
 export function openCopy(id: string): void {
-  go(hrefOf(`/jobs/${encodeURIComponent(id)}`));
+  go(jobHref(id));
 }

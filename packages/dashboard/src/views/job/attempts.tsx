@@ -3,23 +3,16 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { duration, exact, number, preciseClock } from "../../app/format.js";
 import { Copy } from "../../ui/copy.js";
-import { Icon, type IconName } from "../../ui/icon.js";
-import { cut, headOf, parseJson } from "../../ui/json-model.js";
-import { JsonTree } from "../../ui/json-tree.js";
+import { Icon } from "../../ui/icon.js";
+import { cut, parseJson } from "../../ui/json-model.js";
+import { JsonTree, LongText } from "../../ui/json-tree.js";
 import { errorName, framesOf, plain, type AttemptError } from "./error-text.js";
 import { jobsHref } from "./links.js";
+import { lookOf } from "./timeline-card.js";
 
 type Attempt = JobDetail["attempts"][number];
 
 const SHOWN = 5;
-const ENDS: Readonly<Record<Attempt["end"], { word: string; icon: IconName; colour: string }>> = {
-  completed: { word: "completed", icon: "completed", colour: "completed" },
-  failed: { word: "failed", icon: "failed", colour: "failed" },
-  cancelled: { word: "cancelled", icon: "cancelled", colour: "cancelled" },
-  expired: { word: "lease expired", icon: "claimed", colour: "claimed" },
-  released: { word: "released", icon: "pending", colour: "pending" },
-};
-
 export function Attempts({ job, sameError }: { job: JobDetail; sameError: string | null }): JSX.Element {
   const [shown, setShown] = useState(SHOWN);
   const { attempts, attempt, maxAttempts } = job;
@@ -61,7 +54,7 @@ export function Attempts({ job, sameError }: { job: JobDetail; sameError: string
 function OneAttempt({ attempt, isNewest }: { attempt: Attempt; isNewest: boolean }): JSX.Element {
   const { end, error, worker, startedAt, claimedAt, endedAt, fence } = attempt;
   const [isOpen, setOpen] = useState(isNewest && error !== null);
-  const { word, icon, colour } = ENDS[end];
+  const [icon, colour, word] = lookOf(end);
   const started = startedAt ?? claimedAt;
   const lasted = started === null ? null : duration(Date.parse(endedAt) - Date.parse(started));
   const message = error === null ? "" : plain(error.message);
@@ -101,10 +94,7 @@ function OneAttempt({ attempt, isNewest }: { attempt: Attempt; isNewest: boolean
           {error === null ? (
             <p class="t3">{NO_ERROR[end]}</p>
           ) : (
-            <ErrorBox
-              error={error}
-              note={end === "expired" ? "The worker stopped extending its lease: it crashed, or was cut off." : null}
-            />
+            <ErrorBox error={error} note={end === "expired" ? NO_ERROR.expired : null} />
           )}
           {fence !== null && <p class="t3 fence">Fencing token {number(fence)}</p>}
         </div>
@@ -136,7 +126,12 @@ function ErrorBox({ error, note }: { error: AttemptError; note: string | null })
             <code>
               <Summary error={cause} />
             </code>
-            {cause.stack !== null && <Stack stack={cause.stack} isClosed />}
+            {cause.stack !== null && (
+              <details>
+                <summary class="more-json">Its stack</summary>
+                <Stack stack={cause.stack} />
+              </details>
+            )}
           </div>
         </div>
       ))}
@@ -155,26 +150,15 @@ function Summary({ error }: { error: AttemptError }): JSX.Element {
   return (
     <bdi>
       {name !== null && <b>{name} </b>}
-      <LongText text={plain(error.message)} />
+      <LongText text={plain(error.message)} first={LONG}>
+        {(shown) => <>{shown}</>}
+      </LongText>
       {error.code !== null && <span class="t3"> code {error.code}</span>}
     </bdi>
   );
 }
 
 const LONG = 1_000;
-
-function LongText({ text }: { text: string }): JSX.Element {
-  const [isWhole, setWhole] = useState(false);
-  if (text.length <= LONG || isWhole) return <>{text}</>;
-  return (
-    <>
-      {headOf(text, LONG)}
-      <button type="button" class="more-json" onClick={() => setWhole(true)}>
-        … show {number(text.length - LONG)} more characters
-      </button>
-    </>
-  );
-}
 
 function causesOf(error: AttemptError): AttemptError[] {
   const causes: AttemptError[] = [];
@@ -187,37 +171,12 @@ function ErrorData({ data }: { data: Readonly<Record<string, unknown>> }): JSX.E
   return node === undefined ? null : <JsonTree node={node} />;
 }
 
-/** The frames of a library that are shown before the rest is folded. */
-const LIBRARY_FRAMES = 2;
-
-function Stack({ stack, isClosed = false }: { stack: string; isClosed?: boolean }): JSX.Element | null {
-  const [isWhole, setWhole] = useState(false);
-  const [isShown, setShown] = useState(!isClosed);
-  const groups = framesOf(stack);
-  if (groups.length === 0) return null;
-  if (!isShown) {
-    return (
-      <button type="button" class="more-json" onClick={() => setShown(true)}>
-        Show its stack
-      </button>
-    );
-  }
+function Stack({ stack }: { stack: string }): JSX.Element {
   return (
     <pre class="stack-trace" tabIndex={0}>
-      {groups.map(({ isOwn, frames }, at) => {
-        if (isOwn) return frames.map((frame) => <b key={frame}>{`${frame}\n`}</b>);
-        const shown = isWhole || frames.length <= LIBRARY_FRAMES + 1 ? frames : frames.slice(0, LIBRARY_FRAMES);
-        const rest = frames.length - shown.length;
-        return (
-          <span key={at}>
-            {shown.map((frame) => `${frame}\n`).join("")}
-            {rest > 0 && (
-              <button type="button" class="more-json" onClick={() => setWhole(true)}>
-                … {rest} more {rest === 1 ? "frame" : "frames"} of libraries{"\n"}
-              </button>
-            )}
-          </span>
-        );
+      {framesOf(stack).map(({ isOwn, frames }, at) => {
+        const text = `${frames.join("\n")}\n`;
+        return isOwn ? <b key={at}>{text}</b> : text;
       })}
     </pre>
   );

@@ -2,121 +2,134 @@ import "../../styles/enqueue.css";
 import type { JobChanges, JobDetail } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { AdminError, api, messageOf } from "../../app/api.js";
+import { api } from "../../app/api.js";
 import { act, toast } from "../../app/toasts.js";
 import { Button } from "../../ui/button.js";
 import { Dialog } from "../../ui/dialog.js";
 import { Field, Input, type InputProps } from "../../ui/field.js";
 import { issuesOf, JsonEditor, type Issue } from "../../ui/json-editor.js";
 import { formatJson, readForSending } from "../../ui/json-model.js";
+import { useSending } from "../../ui/sending.js";
+import { openCopy } from "./actions.js";
 import { changesOf, localTime, undoOf, type Edited } from "./edits.js";
 import type { LoadedJob } from "./load-job.js";
 
-/** Changes a waiting job. What was not touched is not sent. */
-export function EditDialog({
-  loaded,
-  onClose,
-  onDone,
-}: {
+interface EditDialogProps {
   loaded: LoadedJob;
+  /** Enqueues a new job of the same type with a changed input, instead of changing this one. */
+  isRerun: boolean;
   onClose: () => void;
   onDone: () => void;
-}): JSX.Element {
+}
+
+/** Changes a waiting job, or a copy of another one. What was not touched is not sent. */
+export default function EditDialog({ loaded, isRerun, onClose, onDone }: EditDialogProps): JSX.Element {
   // What was loaded when the dialog was opened: the page goes on loading.
   const [{ job, input }] = useState(loaded);
   const [first] = useState(() => editedOf(job, formatJson(input.text, input.node)));
   const [edited, setEdited] = useState(first);
-  const [issues, setIssues] = useState<readonly Issue[]>([]);
-  const [error, setError] = useState<string | null>(null);
-  const set = (change: Partial<Edited>): void => setEdited({ ...edited, ...change });
-  const bind = (name: Exclude<keyof Edited, "input">): InputProps => ({
-    id: `edit-${name}`,
-    value: edited[name],
-    isBad: issuesOf(issues, name).length > 0,
-    onInput: (text) => set({ [name]: text }),
-  });
+  const [own, setOwn] = useState<readonly Issue[]>([]);
+  const sending = useSending();
+  const issues = [...own, ...sending.issues];
+  const isChanged = edited.input !== first.input;
+  const read: Partial<ReturnType<typeof readForSending>> = isRerun || isChanged ? readForSending(edited.input) : {};
+  const rerun = async (): Promise<void> => {
+    const copy = await sending.send(
+      () => api.jobs.rerun({ id: job.id, input: read.value }),
+      (path) => path.startsWith("input"),
+    );
+    if (copy === undefined) return;
+    onClose();
+    toast("A new job is enqueued.");
+    openCopy(copy.id);
+  };
   const save = async (): Promise<void> => {
-    const read = changesOf(first, edited);
-    setIssues(read.issues);
-    setError(null);
-    if (read.issues.length > 0 || readForSending(edited.input).error !== undefined) return;
-    if (Object.keys(read.changes).length === 0) return onClose();
-    try {
-      await api.jobs.update({ id: job.id, ...read.changes });
-    } catch (thrown) {
-      const found = thrown instanceof AdminError ? thrown.issues : [];
-      setIssues(found);
-      const isShown = found.some(({ path }) => Object.hasOwn(first, path.split(".", 1)[0] ?? ""));
-      if (!isShown) setError(messageOf(thrown));
-      return;
-    }
+    if (read.error !== undefined) return;
+    if (isRerun) return rerun();
+    const { changes, issues: unread } = changesOf(first, edited);
+    setOwn(unread);
+    if (unread.length > 0) return;
+    if (Object.keys(changes).length === 0) return onClose();
+    const done = await sending.send(
+      () => api.jobs.update({ id: job.id, ...changes }),
+      (path) => Object.hasOwn(first, path.split(".", 1)[0] ?? ""),
+    );
+    if (done === undefined) return;
     onDone();
     onClose();
-    offerUndo(job, read.changes, input.text, onDone);
+    offerUndo(job, changes, input.text, onDone);
   };
-  const hasInputError = edited.input !== first.input && readForSending(edited.input).error !== undefined;
+  const field = (
+    name: Exclude<keyof Edited, "input">,
+    label: string,
+    about = "",
+    more: Partial<InputProps> = {},
+  ): JSX.Element => {
+    const found = issuesOf(issues, name);
+    return (
+      <Field id={`edit-${name}`} label={label} about={about} issues={found}>
+        <Input
+          id={`edit-${name}`}
+          value={edited[name]}
+          isBad={found.length > 0}
+          onInput={(text) => setEdited({ ...edited, [name]: text })}
+          {...more}
+        />
+      </Field>
+    );
+  };
   return (
     <Dialog
-      title="Edit this job"
+      title={isRerun ? "Edit and rerun" : "Edit this job"}
       wide
       onClose={onClose}
       onSubmit={save}
       footer={
         <>
-          {error !== null && (
+          {sending.error !== null && (
             <p class="err-line" role="alert">
-              {error}
+              {sending.error}
             </p>
           )}
-          <Button onClick={onClose}>Keep as it is</Button>
-          <Button kind="primary" disabled={hasInputError} onClick={save}>
-            Save
+          <Button onClick={onClose}>{isRerun ? "Cancel" : "Keep as it is"}</Button>
+          <Button kind="primary" disabled={read.error !== undefined} onClick={save}>
+            {isRerun ? "Enqueue a new job" : "Save"}
           </Button>
         </>
       }
     >
       <div class="stack">
-        <div class="two-f">
-          <Field id="edit-runAt" label="Due" about="in your time zone" issues={issuesOf(issues, "runAt")}>
-            <Input {...bind("runAt")} type="datetime-local" />
-          </Field>
-          <Field id="edit-expiresAt" label="Expires" about="empty: never" issues={issuesOf(issues, "expiresAt")}>
-            <Input {...bind("expiresAt")} type="datetime-local" />
-          </Field>
-          <Field id="edit-priority" label="Priority" about="-100 to 100" issues={issuesOf(issues, "priority")}>
-            <Input {...bind("priority")} inputMode="numeric" />
-          </Field>
-          <Field id="edit-queue" label="Queue" issues={issuesOf(issues, "queue")}>
-            <Input {...bind("queue")} />
-          </Field>
-          <Field
-            id="edit-maxAttempts"
-            label="Max attempts"
-            about={`${job.attempt} used`}
-            issues={issuesOf(issues, "maxAttempts")}
-          >
-            <Input {...bind("maxAttempts")} inputMode="numeric" />
-          </Field>
-          <Field id="edit-tags" label="Tags" about="separated by commas" issues={issuesOf(issues, "tags")}>
-            <Input {...bind("tags")} />
-          </Field>
-        </div>
+        {isRerun ? (
+          <p class="t2">
+            A new{" "}
+            <b class="strong">
+              <bdi>{job.type}</bdi>
+            </b>{" "}
+            job gets this input, and the queue, priority, user and tags of this one. This job stays as it is.
+          </p>
+        ) : (
+          <div class="two-f">
+            {field("runAt", "Due", "in your time zone", { type: "datetime-local" })}
+            {field("expiresAt", "Expires", "empty: never", { type: "datetime-local" })}
+            {field("priority", "Priority", "-100 to 100", { inputMode: "numeric" })}
+            {field("queue", "Queue")}
+            {field("maxAttempts", "Max attempts", `${job.attempt} used`, { inputMode: "numeric" })}
+            {field("tags", "Tags", "separated by commas")}
+          </div>
+        )}
         <JsonEditor
           id="edit-input"
           label="Input"
-          hint={hasRedacted(input.text) ? "“[redacted]” keeps the stored value." : ""}
+          hint={input.text.includes('"[redacted]"') ? "“[redacted]” keeps the stored value." : ""}
+          rows={isRerun ? 16 : 10}
           text={edited.input}
           issues={issuesOf(issues, "input")}
-          onInput={(text) => set({ input: text })}
+          onInput={(text) => setEdited({ ...edited, input: text })}
           onSubmit={() => void save()}
         />
       </div>
     </Dialog>
   );
-}
-
-export function hasRedacted(text: string): boolean {
-  return text.includes('"[redacted]"');
 }
 
 function editedOf({ dueAt, runAt, expiresAt, priority, queue, maxAttempts, tags }: JobDetail, input: string): Edited {

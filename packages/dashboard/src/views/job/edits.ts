@@ -1,4 +1,5 @@
 import type { JobChanges, JobDetail } from "holdfast/admin";
+import { tagsOf } from "../../app/tags.js";
 import type { Issue } from "../../ui/json-editor.js";
 import { readForSending } from "../../ui/json-model.js";
 
@@ -39,10 +40,6 @@ export function changesOf(before: Edited, after: Edited): { changes: JobChanges;
     if (read.error === undefined) changes.input = read.value;
   }
   return { changes, issues };
-}
-
-export function tagsOf(text: string): string[] {
-  return [...new Set(text.split(",").map((tag) => tag.trim()))].filter((tag) => tag !== "");
 }
 
 /** What brings the fields back that a change touches. */

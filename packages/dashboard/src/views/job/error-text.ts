@@ -1,12 +1,10 @@
 import type { JobDetail } from "holdfast/admin";
+import { DIRECTION } from "../../ui/json-model.js";
 
 export type AttemptError = NonNullable<JobDetail["attempts"][number]["error"]>;
 
 // ESC, then "[…m" and the like: colours of a terminal.
 const ANSI = new RegExp(`${String.fromCharCode(27)}(?:\\[[0-9;?]*[ -/]*[@-~]|[@-Z\\\\-_])`, "g");
-
-// They would change the direction of the words after them.
-const DIRECTION = /[\u202a-\u202e\u2066-\u2069\u200e\u200f]/g;
 
 /** Text without the colour codes of terminals and without marks that turn the direction of writing. */
 export function plain(text: string): string {

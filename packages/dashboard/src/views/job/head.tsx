@@ -1,6 +1,6 @@
 import type { JobDetail } from "holdfast/admin";
 import type { ComponentChildren, JSX } from "preact";
-import { go, hrefOf } from "../../app/router.js";
+import { go } from "../../app/router.js";
 import { now } from "../../app/now.js";
 import { placeOf } from "../../app/opened-from.js";
 import { Button } from "../../ui/button.js";
@@ -9,19 +9,17 @@ import { Icon, type IconName } from "../../ui/icon.js";
 import { StatePill } from "../../ui/state.js";
 import { Time } from "../../ui/time.js";
 import type { ActionName } from "./offered.js";
-import { MoreMenu, type MenuItem } from "./more-menu.js";
-import { jobsHref } from "./links.js";
+import { RowMenu, type MenuItem } from "../../ui/row-menu.js";
+import { jobHref, jobsHref } from "./links.js";
 
-export const ACTIONS: Readonly<
-  Record<ActionName, { label: string; icon: IconName; shortcut?: string; isDanger?: boolean }>
-> = {
-  retry: { label: "Retry", icon: "retry", shortcut: "r" },
-  promote: { label: "Run now", icon: "play", shortcut: "r" },
+const ACTIONS: Readonly<Record<ActionName, { label: string; icon: IconName; danger?: true }>> = {
+  retry: { label: "Retry", icon: "retry" },
+  promote: { label: "Run now", icon: "play" },
   cancel: { label: "Cancel the job…", icon: "cancelled" },
-  edit: { label: "Edit…", icon: "edit", shortcut: "e" },
-  rerun: { label: "Edit and rerun…", icon: "edit", shortcut: "e" },
+  edit: { label: "Edit…", icon: "edit" },
+  rerun: { label: "Edit and rerun…", icon: "edit" },
   "rerun-same": { label: "Rerun with the same input", icon: "plus" },
-  delete: { label: "Delete…", icon: "trash", isDanger: true },
+  delete: { label: "Delete…", icon: "trash", danger: true },
 };
 /** Shown as buttons, if the job has them; the others are in the menu. */
 const SHOWN: readonly ActionName[] = ["retry", "promote", "rerun", "edit"];
@@ -39,9 +37,9 @@ export function Head({ job, actions, onAction }: HeadProps): JSX.Element {
   const items = actions
     .filter((name) => name !== primary && !shown.includes(name))
     .map((name): MenuItem => {
-      const { label, icon, isDanger = false } = ACTIONS[name];
+      const { label, icon, danger } = ACTIONS[name];
       const text = name === "retry" ? "Retry with fresh attempts" : label;
-      return { label: text, icon, isDanger, run: () => void onAction(name) };
+      return { label: text, icon, danger, run: () => void onAction(name) };
     });
   return (
     <header class="job-h">
@@ -64,7 +62,7 @@ export function Head({ job, actions, onAction }: HeadProps): JSX.Element {
               {ACTIONS[name].label}
             </Button>
           ))}
-          {items.length > 0 && <MoreMenu items={items} />}
+          {items.length > 0 && <RowMenu label="More actions" items={items} class="" />}
           {primary !== null && (
             <Button kind="primary" icon={ACTIONS[primary].icon} shortcut="r" onClick={() => onAction(primary)}>
               {ACTIONS[primary].label}
@@ -112,35 +110,17 @@ function Fact({ icon, title, children }: { icon: IconName; title: string; childr
   );
 }
 
-const ENDED = { completed: "completed", dead: "died", cancelled: "cancelled" } as const;
-
 function Moment({ job }: { job: JobDetail }): JSX.Element {
   const { state, finishedAt, startedAt, claimedAt, dueAt, createdAt } = job;
-  if (finishedAt !== null && (state === "completed" || state === "dead" || state === "cancelled")) {
-    return (
-      <span>
-        {ENDED[state]} <Time at={finishedAt} />
-      </span>
-    );
-  }
   const since = startedAt ?? claimedAt;
-  if ((state === "running" || state === "claimed") && since !== null) {
-    return (
-      <span>
-        {state === "running" ? "started" : "claimed"} <Time at={since} />
-      </span>
-    );
-  }
-  if (dueAt !== null && Date.parse(dueAt) > now.value) {
-    return (
-      <span>
-        due <Time at={dueAt} />
-      </span>
-    );
-  }
+  let [word, at] = ["enqueued", createdAt];
+  if (finishedAt !== null) [word, at] = [state === "dead" ? "died" : state, finishedAt];
+  else if ((state === "running" || state === "claimed") && since !== null)
+    [word, at] = [state === "running" ? "started" : "claimed", since];
+  else if (dueAt !== null && Date.parse(dueAt) > now.value) [word, at] = ["due", dueAt];
   return (
     <span>
-      enqueued <Time at={createdAt} />
+      {word} <Time at={at} />
     </span>
   );
 }
@@ -150,7 +130,7 @@ function Neighbours({ id }: { id: string }): JSX.Element | null {
   const place = placeOf(id);
   if (place === null) return null;
   const open = (other: string | null) => (): void => {
-    if (other !== null) go(hrefOf(`/jobs/${encodeURIComponent(other)}`), { replace: true });
+    if (other !== null) go(jobHref(other), { replace: true });
   };
   return (
     <span class="btn-group wide-only">

@@ -1,16 +1,15 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { bytes, number } from "../../app/format.js";
+import { bytes } from "../../app/format.js";
 import { Copy } from "../../ui/copy.js";
-import { JsonTree } from "../../ui/json-tree.js";
+import { JsonTree, LongText } from "../../ui/json-tree.js";
 import type { Payload } from "./load-job.js";
 
-/** Raw text shown at first, and added with each "show more". */
-const RAW_PAGE = 20_000;
+/** Raw text shown at first. */
+const RAW_LENGTH = 20_000;
 
 export function PayloadCard({ title, payload }: { title: string; payload: Payload }): JSX.Element {
   const [isRaw, setRaw] = useState(false);
-  const [length, setLength] = useState(RAW_PAGE);
   const { text, node } = payload;
   return (
     <section class="card">
@@ -29,12 +28,9 @@ export function PayloadCard({ title, payload }: { title: string; payload: Payloa
       <div class="code-b" tabIndex={0} role="region" aria-label={title}>
         {isRaw ? (
           <pre class="raw">
-            <bdi>{text.slice(0, length)}</bdi>
-            {text.length > length && (
-              <button type="button" class="more-json" onClick={() => setLength(length + RAW_PAGE)}>
-                … show more of {number(text.length - length)} characters
-              </button>
-            )}
+            <LongText text={text} first={RAW_LENGTH}>
+              {(shown) => <bdi>{shown}</bdi>}
+            </LongText>
           </pre>
         ) : (
           <JsonTree node={node} />

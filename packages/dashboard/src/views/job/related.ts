@@ -1,7 +1,6 @@
 import type { CountResult, JobDetail } from "holdfast/admin";
-import { api, may } from "../../app/api.js";
+import { api } from "../../app/api.js";
 import { number } from "../../app/format.js";
-import type { Around } from "./why.js";
 
 /** Numbers of jobs, as text: "12", or "> 1,000" where the count stopped. */
 export interface RelatedCounts {
@@ -32,11 +31,4 @@ export async function loadCounts({
 
 export function countText({ count, exact }: CountResult): string {
   return exact ? number(count) : `> ${number(count)}`;
-}
-
-/** Queues and workers, for the role that sees them. */
-export async function loadAround(): Promise<Around | null> {
-  if (!may("viewer")) return null;
-  const [{ queues, paused }, { workers }] = await Promise.all([api.queues.list(), api.workers.list()]);
-  return { queues, paused, workers };
 }

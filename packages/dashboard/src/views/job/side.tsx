@@ -1,6 +1,6 @@
 import type { JobDetail } from "holdfast/admin";
 import type { ComponentChildren, JSX } from "preact";
-import { duration, number } from "../../app/format.js";
+import { duration, number, shortId } from "../../app/format.js";
 import { hrefOf } from "../../app/router.js";
 import { may } from "../../app/api.js";
 import { Copy } from "../../ui/copy.js";
@@ -11,8 +11,7 @@ import { jobHref, jobsHref } from "./links.js";
 import type { RelatedCounts } from "./related.js";
 
 export function Details({ job }: { job: JobDetail }): JSX.Element {
-  const { attempts, attempt, maxAttempts, key, tags, trace, expiresAt, worker, finishedAt, dueAt, runAt, createdAt } =
-    job;
+  const { attempts, attempt, maxAttempts, key, tags, trace, expiresAt, worker, finishedAt, dueAt, createdAt } = job;
   const fence = Math.max(-1, ...attempts.map((each) => each.fence ?? -1));
   const ranMs = attempts.reduce(
     (sum, { startedAt, endedAt }) => sum + (startedAt === null ? 0 : Date.parse(endedAt) - Date.parse(startedAt)),
@@ -34,11 +33,6 @@ export function Details({ job }: { job: JobDetail }): JSX.Element {
           <Fact name="Enqueued">
             <Time at={createdAt} />
           </Fact>
-          {!isWaiting && attempts.length <= 1 && Date.parse(runAt) - Date.parse(createdAt) > 1_000 && (
-            <Fact name="Was due">
-              <Time at={runAt} />
-            </Fact>
-          )}
           {isWaiting && dueAt !== null && (
             <Fact name="Due">
               <Time at={dueAt} />
@@ -110,84 +104,48 @@ function Fact({ name, children }: { name: string; children: ComponentChildren })
   );
 }
 
+type Line = readonly [icon: IconName, text: string, href: string, aside?: string | undefined];
+
 /** Other jobs that have something in common with it. */
 export function Related({ job, counts }: { job: JobDetail; counts: RelatedCounts }): JSX.Element {
   const { id, type, user, key, schedule, parent, error } = job;
-  const isAdmin = may("viewer");
+  const fingerprint = error?.fingerprint ?? null;
+  const lines: (Line | false)[] = [
+    parent !== null && ["enter", "Its parent", jobHref(parent), shortId(parent)],
+    (counts.children ?? "0") !== "0" && ["child", "Its children", jobsHref({ parent: id }), counts.children],
+    parent !== null && ["group", "Other children of its parent", jobsHref({ parent })],
+    fingerprint !== null && ["failures", "Same error", jobsHref({ fingerprint }), counts.fingerprint],
+    ["jobs", "Same type", jobsHref({ type })],
+    user !== null && ["user", "Same user", jobsHref({ user }), counts.user],
+    key !== null && ["tokens", "Holder of its unique key", jobsHref({ key, ...(user !== null && { user }) })],
+    schedule !== null &&
+      may("viewer") && [
+        "schedules",
+        `Schedule ${schedule.name}`,
+        hrefOf(`/schedules/${encodeURIComponent(schedule.name)}`),
+      ],
+    schedule !== null && ["jobs", "Same schedule", jobsHref({ schedule: schedule.name })],
+  ];
   return (
     <section class="card">
       <div class="card-h">
         <h2>Related</h2>
       </div>
       <ul class="list tight">
-        {parent !== null && (
-          <Row icon="enter" href={jobHref(parent)} aside={`…${parent.slice(-8)}`}>
-            Its parent
-          </Row>
-        )}
-        {counts.children !== undefined && counts.children !== "0" && (
-          <Row icon="child" href={jobsHref({ parent: id })} aside={counts.children}>
-            Its children
-          </Row>
-        )}
-        {parent !== null && (
-          <Row icon="group" href={jobsHref({ parent })}>
-            Other children of its parent
-          </Row>
-        )}
-        {error?.fingerprint != null && (
-          <Row icon="failures" href={jobsHref({ fingerprint: error.fingerprint })} aside={counts.fingerprint}>
-            Same error
-          </Row>
-        )}
-        <Row icon="jobs" href={jobsHref({ type })}>
-          Same type
-        </Row>
-        {user !== null && (
-          <Row icon="user" href={jobsHref({ user })} aside={counts.user}>
-            Same user
-          </Row>
-        )}
-        {key !== null && (
-          <Row icon="tokens" href={jobsHref({ key, ...(user !== null && { user }) })}>
-            Holder of its unique key
-          </Row>
-        )}
-        {schedule !== null && (
-          <>
-            {isAdmin && (
-              <Row icon="schedules" href={hrefOf(`/schedules/${encodeURIComponent(schedule.name)}`)}>
-                <bdi>Schedule {schedule.name}</bdi>
-              </Row>
-            )}
-            <Row icon="jobs" href={jobsHref({ schedule: schedule.name })}>
-              Same schedule
-            </Row>
-          </>
-        )}
+        {lines.map((line) => {
+          if (line === false) return null;
+          const [icon, text, href, aside] = line;
+          return (
+            <li key={text}>
+              <Icon name={icon} class="sm t3" />
+              <a class="grow cut" href={href}>
+                <bdi>{text}</bdi>
+              </a>
+              {aside !== undefined && <span class="t3 nowrap num">{aside}</span>}
+            </li>
+          );
+        })}
       </ul>
     </section>
-  );
-}
-
-function Row({
-  icon,
-  href,
-  aside,
-  children,
-}: {
-  icon: IconName;
-  href: string;
-  aside?: string | undefined;
-  children: ComponentChildren;
-}): JSX.Element {
-  return (
-    <li>
-      <Icon name={icon} class="sm t3" />
-      <a class="grow cut" href={href}>
-        {children}
-      </a>
-      {aside !== undefined && <span class="t3 nowrap num">{aside}</span>}
-    </li>
   );
 }

@@ -14,14 +14,17 @@ const WIDTH = 1_000;
 const MIN_WIDTH = 5;
 const GAP = 1;
 
-const SPANS: Readonly<Record<SpanKind, { word: string; class: string; square: string }>> = {
-  delay: { word: "not due yet", class: "delay", square: "hollow s-cancelled" },
-  wait: { word: "waited", class: "wait", square: "hollow s-pending" },
-  run: { word: "ran", class: "s-running", square: "s-running" },
-  back: { word: "waited to retry", class: "back", square: "hollow s-failed" },
-  lost: { word: "lease lost", class: "s-cancelled", square: "s-cancelled" },
-  unknown: { word: "earlier attempts", class: "delay", square: "hollow s-cancelled" },
+/** Word, class in the strip, and the class of the square in the legend. */
+const SPANS: Readonly<Record<SpanKind, readonly [word: string, strip: string, legend: string]>> = {
+  delay: ["not due yet", "delay", "s-cancelled"],
+  wait: ["waited", "wait", "s-pending"],
+  run: ["ran", "s-running", "s-running"],
+  back: ["waited to retry", "back", "s-failed"],
+  lost: ["lease lost", "s-cancelled", "s-cancelled"],
+  unknown: ["earlier attempts", "delay", "s-cancelled"],
 };
+
+const spanText = (kind: SpanKind, ms: number): string => `${SPANS[kind][0]} ${duration(ms)}`;
 
 export function TimelineCard({ job }: { job: JobDetail }): JSX.Element {
   const timeline = timelineOf(job, now.value);
@@ -47,7 +50,7 @@ function Strip({ timeline: { spans, total, from, to }, end }: { timeline: Timeli
     WIDTH - END_WIDTH,
     MIN_WIDTH,
   );
-  const label = spans.map((span) => `${SPANS[span.kind].word} ${duration(span.to - span.from)}`).join(", ");
+  const label = spans.map((span) => spanText(span.kind, span.to - span.from)).join(", ");
   let x = 0;
   const kinds = (Object.keys(total) as SpanKind[]).filter((kind) => total[kind] > 0);
   return (
@@ -56,16 +59,8 @@ function Strip({ timeline: { spans, total, from, to }, end }: { timeline: Timeli
         {spans.map((span, at) => {
           const width = widths[at] ?? 0;
           const rect = (
-            <rect
-              key={at}
-              class={SPANS[span.kind].class}
-              x={x}
-              y="5"
-              width={Math.max(1, width - GAP)}
-              height="16"
-              rx="2"
-            >
-              <title>{`${SPANS[span.kind].word} ${duration(span.to - span.from)}`}</title>
+            <rect key={at} class={SPANS[span.kind][1]} x={x} y="5" width={Math.max(1, width - GAP)} height="16" rx="2">
+              <title>{spanText(span.kind, span.to - span.from)}</title>
             </rect>
           );
           x += width;
@@ -77,9 +72,9 @@ function Strip({ timeline: { spans, total, from, to }, end }: { timeline: Timeli
         <span>{preciseClock(from).slice(0, 8)}</span>
         <ul class="legend">
           {kinds.map((kind) => (
-            <li key={kind} class={SPANS[kind].square.replace("hollow ", "")}>
-              <span class={`sq ${SPANS[kind].square.startsWith("hollow") ? "hollow" : ""}`} />
-              {SPANS[kind].word} {duration(total[kind])}
+            <li key={kind} class={SPANS[kind][2]}>
+              <span class={`sq ${SPANS[kind][1] === SPANS[kind][2] ? "" : "hollow"}`} />
+              {spanText(kind, total[kind])}
             </li>
           ))}
         </ul>
@@ -131,24 +126,24 @@ function Transitions({ job, transitions }: { job: JobDetail; transitions: readon
   );
 }
 
-const LOOK: Readonly<Record<Transition["kind"], { icon: IconName; colour: string; word: string }>> = {
-  enqueued: { icon: "pending", colour: "pending", word: "pending" },
-  claimed: { icon: "claimed", colour: "claimed", word: "claimed" },
-  running: { icon: "running", colour: "running", word: "running" },
-  failed: { icon: "failed", colour: "failed", word: "failed" },
-  expired: { icon: "claimed", colour: "claimed", word: "lease expired" },
-  released: { icon: "pending", colour: "pending", word: "released" },
-  cancelled: { icon: "cancelled", colour: "cancelled", word: "cancelled" },
-  completed: { icon: "completed", colour: "completed", word: "completed" },
-  dead: { icon: "dead", colour: "dead", word: "dead" },
-  "cancel-requested": { icon: "stop", colour: "failed", word: "cancellation requested" },
-  unknown: { icon: "more", colour: "cancelled", word: "earlier attempts" },
-  due: { icon: "clock", colour: "pending", word: "due" },
+/** Icon, colour and word; default: all three as the kind, which is a state. */
+const LOOK: Readonly<Partial<Record<Transition["kind"], readonly [icon: IconName, colour: string, word: string]>>> = {
+  enqueued: ["pending", "pending", "pending"],
+  expired: ["claimed", "claimed", "lease expired"],
+  released: ["pending", "pending", "released"],
+  "cancel-requested": ["stop", "failed", "cancellation requested"],
+  unknown: ["more", "cancelled", "earlier attempts"],
+  due: ["clock", "pending", "due"],
 };
+
+/** How an attempt ended, or another transition. */
+export function lookOf(kind: Transition["kind"]): readonly [icon: IconName, colour: string, word: string] {
+  return LOOK[kind] ?? [kind as IconName, kind, kind];
+}
 
 function Line({ job, transition }: { job: JobDetail; transition: Transition }): JSX.Element {
   const { at, kind, ms } = transition;
-  const { icon, colour, word } = LOOK[kind];
+  const [icon, colour, word] = lookOf(kind);
   const isAttempt = ["failed", "expired", "released", "cancelled", "completed", "dead"].includes(kind);
   let aside = "";
   if (ms !== undefined && kind === "due") aside = `in ${duration(ms)}`;
@@ -176,25 +171,14 @@ function About({ job, transition: { kind, attempt, worker, fence, error, count }
     case "enqueued":
       return <Origin job={job} />;
     case "claimed":
-      return (
-        <>
-          {worker != null && (
-            <>
-              {" "}
-              by <bdi>{worker}</bdi>
-            </>
-          )}
-          {token}
-        </>
-      );
     case "running":
       return (
         <>
-          , attempt {attempt}
+          {kind === "running" && `, attempt ${attempt}`}
           {worker != null && (
             <>
-              {" "}
-              on <bdi>{worker}</bdi>
+              {kind === "running" ? " on " : " by "}
+              <bdi>{worker}</bdi>
             </>
           )}
           {token}
@@ -208,21 +192,16 @@ function About({ job, transition: { kind, attempt, worker, fence, error, count }
       return <> · its worker stopped extending the lease</>;
     case "due":
       return <> · a worker may claim it</>;
-    case "dead":
+    default:
       return (
         <>
-          {" "}
-          · {error == null ? "given up" : <bdi>{line(error)}</bdi>}
-          {attempt !== undefined && attempt >= job.maxAttempts && ". Attempts used up"}
-        </>
-      );
-    default:
-      return error == null ? (
-        <></>
-      ) : (
-        <>
-          {" "}
-          · <bdi>{line(error)}</bdi>
+          {error != null && (
+            <>
+              {" · "}
+              <bdi>{line(error)}</bdi>
+            </>
+          )}
+          {kind === "dead" && attempt !== undefined && attempt >= job.maxAttempts && ". Attempts used up"}
         </>
       );
   }

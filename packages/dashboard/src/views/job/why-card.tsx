@@ -7,13 +7,11 @@ import { act } from "../../app/toasts.js";
 import { Button } from "../../ui/button.js";
 import { Icon } from "../../ui/icon.js";
 import { jobHref } from "./links.js";
-import { jobChecks, pauseOf, whyOf, type Around, type WhyAction } from "./why.js";
+import { whyOf, type WhyAction } from "./why.js";
 
 interface WhyCardProps {
   job: JobDetail;
   explanation: ExplanationResult;
-  /** Queues and workers; null: not loaded, or the role does not see them. */
-  around: Around | null;
   onPromote: () => unknown;
   onEdit: () => unknown;
   /** After a queue was resumed. */
@@ -21,14 +19,9 @@ interface WhyCardProps {
 }
 
 /** Why the job does not run: the decisive reason, what would change it, then the others. */
-export function WhyCard({ job, explanation, around, onPromote, onEdit, onChange }: WhyCardProps): JSX.Element {
-  const [first, ...others] = explanation.reasons.map((reason) => {
-    const why = whyOf(reason, job, now.value);
-    const pause = reason.kind !== "paused" || around === null ? null : pauseOf(job.queue, around, now.value);
-    return pause === null ? why : { ...why, title: `${pause}.` };
-  });
+export function WhyCard({ job, explanation, onPromote, onEdit, onChange }: WhyCardProps): JSX.Element {
+  const [first, ...others] = explanation.reasons.map((reason) => whyOf(reason, job, now.value));
   const asks = ["pending", "failed", "dead", "cancelled"].includes(job.state);
-  const checks = around === null || !asks ? [] : jobChecks(job, explanation.reasons, around, now.value);
   if (first === undefined) return <></>;
   const actions = (list: readonly WhyAction[]): JSX.Element[] =>
     list.map((action) => (
@@ -36,7 +29,7 @@ export function WhyCard({ job, explanation, around, onPromote, onEdit, onChange 
     ));
   return (
     <section class={`card why s-${first.colour}`}>
-      <div class={`lead ${others.length + checks.length === 0 ? "alone" : ""}`}>
+      <div class={`lead ${others.length === 0 ? "alone" : ""}`}>
         <Icon name={first.icon} />
         <div>
           <h2>
@@ -60,16 +53,6 @@ export function WhyCard({ job, explanation, around, onPromote, onEdit, onChange 
                 <bdi>{title}</bdi> <span class="t3">{text}</span>
               </span>
               {offered.length > 0 && <span class="row push">{actions(offered)}</span>}
-            </li>
-          ))}
-        </ul>
-      )}
-      {checks.length > 0 && (
-        <ul class="checks">
-          {checks.map(({ isMet, text }) => (
-            <li key={text} class={isMet ? "s-completed" : "s-failed"}>
-              <Icon name={isMet ? "check" : "alert"} />
-              <bdi>{text}</bdi>
             </li>
           ))}
         </ul>
