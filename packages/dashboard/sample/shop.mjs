@@ -141,7 +141,8 @@ export async function shop({ store = "sqlite::memory:", minutes = 60, perMinute 
     const wanted = (perMinute * perHourShare * STEP_MS) / MINUTE;
     return Math.floor(wanted) + (random() < wanted % 1 ? 1 : 0);
   };
-  for (let at = 0; at < minutes * MINUTE; at += STEP_MS) {
+  /** Five seconds of the shop. */
+  async function step() {
     for (let n = count(1); n > 0; n--) {
       await hf.enqueue(stripe, { event: `evt_${(order * 7919).toString(36)}`, kind: "invoice.paid" }, { user: user() });
     }
@@ -169,11 +170,15 @@ export async function shop({ store = "sqlite::memory:", minutes = 60, perMinute 
     for (let n = count(0.2); n > 0; n--)
       await hf.enqueue(invoice, { invoice: `2026-${order}`, months: 1 }, { user: user() });
     if (random() < 0.03) await hf.enqueue(agent, { topic: "refunds" }, { user: user() });
-    if (at === Math.round((minutes * MINUTE) / 4 / STEP_MS) * STEP_MS) await hf.pause("reports");
     if (random() < 0.03) await hf.enqueue(report, undefined, { delay: random() < 0.5 ? "20m" : 0 });
     // No worker of this process takes them.
     if (random() < 0.08) await hf.enqueueNamed("video.encode", { file: `clip-${order}.mov` }, { queue: "media" });
     await clock.advance(`${STEP_MS}ms`);
+  }
+
+  for (let at = 0; at < minutes * MINUTE; at += STEP_MS) {
+    if (at === Math.round((minutes * MINUTE) / 4 / STEP_MS) * STEP_MS) await hf.pause("reports");
+    await step();
   }
   for (let n = 0; n < 40; n++) {
     await hf.enqueue(
@@ -182,5 +187,30 @@ export async function shop({ store = "sqlite::memory:", minutes = 60, perMinute 
       { delay: `${n + 1}m` },
     );
   }
-  return { hf, clock };
+
+  /** Goes on with the real time. Returns a function that stops it. */
+  function live() {
+    let isStopped = false;
+    let lastStep = clock.now();
+    const run = async () => {
+      while (!isStopped) {
+        const now = Date.now();
+        if (lastStep + STEP_MS <= now) {
+          await step();
+          lastStep += STEP_MS;
+        } else {
+          // The clock is never ahead of the time.
+          if (now > clock.now()) await clock.advance(now - clock.now());
+          await new Promise((resolve) => void setTimeout(resolve, 200));
+        }
+        lastStep = Math.max(lastStep, clock.now() - STEP_MS);
+      }
+    };
+    const running = run();
+    return async () => {
+      isStopped = true;
+      await running;
+    };
+  }
+  return { hf, clock, live };
 }

@@ -43,7 +43,7 @@ describe("the draft of a new job", () => {
     });
   });
 
-  it("ignores a stored text that is no draft", () => {
+  it("ignores a stored string that is no draft", () => {
     expect(readDraft(null)).toEqual(EMPTY);
     expect(readDraft("{")).toEqual(EMPTY);
     expect(readDraft("[1]")).toEqual(EMPTY);

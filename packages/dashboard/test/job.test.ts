@@ -138,11 +138,11 @@ inBrowser("the page of a job", () => {
     const dialog = page.getByRole("dialog");
     await dialog.getByLabel("Priority").fill("7");
     const input = dialog.getByRole("textbox", { name: "Input" });
-    await input.fill('{\n  "to": nobody\n}');
-    await dialog.getByText('"nobody" is not a value.').waitFor();
+    await input.fill('{\n  "to": absent\n}');
+    await dialog.getByText('"absent" is not a value.').waitFor();
     await dialog.getByRole("button", { name: "Line 2, column 9" }).click();
     expect(await input.evaluate((area: HTMLTextAreaElement) => area.selectionStart)).toBe(10);
-    await input.fill('{"to":"nobody"}');
+    await input.fill('{"to":"absent"}');
     await dialog.getByRole("button", { name: "Save" }).click();
     await dialog.locator(".err code", { hasText: "to" }).waitFor();
     await input.fill('{"to":"c@d.co"}');

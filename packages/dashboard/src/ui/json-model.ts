@@ -14,7 +14,7 @@ export type JsonNode = Written &
     | { kind: "word"; text: "true" | "false" | "null" }
   );
 
-/** Where a text is no JSON, and why. Lines and columns begin with 1. */
+/** Where a string is no JSON, and why. Lines and columns begin with 1. */
 export interface JsonError {
   message: string;
   at: number;
@@ -173,7 +173,7 @@ class Parser {
   }
 }
 
-/** The part of the text that a value was read from, indented. Numbers and strings stay as they were written. */
+/** The part of the source that a value was read from, indented. Numbers and strings stay as they were written. */
 export function formatJson(text: string, node: JsonNode, indent = ""): string {
   const inner = `${indent}  `;
   if (node.kind === "object" && node.entries.length > 0) {
@@ -217,7 +217,7 @@ export function firstInexact(node: JsonNode): (JsonNode & { kind: "number" }) | 
   return null;
 }
 
-/** A text of JSON that is to be sent. Refuses numbers that JavaScript would round before they are sent. */
+/** Reads JSON that is to be sent. Refuses numbers that JavaScript would round before they are sent. */
 export function readForSending(text: string): { value: unknown; error?: never } | { value?: never; error: JsonError } {
   const { node, error } = parseJson(text);
   if (error !== undefined) return { error };
@@ -255,7 +255,7 @@ export function cut(text: string, length: number): string {
   return text.length <= length ? text : `${headOf(text, length - 1)}…`;
 }
 
-/** The beginning of a text, without half a character at its end. */
+/** The beginning of a string, without half a character at its end. */
 export function headOf(text: string, length: number): string {
   return text.slice(0, length).replace(/[\ud800-\udbff]$/, "");
 }

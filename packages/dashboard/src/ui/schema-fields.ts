@@ -276,7 +276,7 @@ export function initialValue(fields: readonly SchemaField[]): Record<string, unk
   return value;
 }
 
-/** A text of a field as a value; undefined: the key is left out. A text that is no number stays a string, and the check says so. */
+/** What was typed into a field, as a value; undefined: the key is left out. What is no number stays a string, and the check says so. */
 export function valueOf(field: SchemaField, text: string): unknown {
   if (text === "" && !(field.kind === "string" && field.isRequired && field.minLength === 0 && !field.isNullable))
     return undefined;
