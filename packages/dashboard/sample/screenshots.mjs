@@ -25,7 +25,8 @@ await hf.tokens.create({ name: "grace", role: "operator", expiresIn: "90d" });
 await hf.tokens.create({ name: "status-page", role: "viewer" });
 const stopShop = live();
 const api = admin(hf);
-const { url, stop } = await serve(api, { host: "127.0.0.1", port: 0 });
+const server = await serve(api, { host: "127.0.0.1", port: 0 });
+const { url } = server;
 await change();
 
 /**
@@ -33,7 +34,7 @@ await change();
  * @property {string} path
  * @property {string} ready what is there when the view is complete
  * @property {string} [keys] pressed then
- * @property {string} [then] what these keys open
+ * @property {string} [opens] what these keys open
  * @property {boolean} [isMain] also made for narrow screens
  * @property {boolean} [isSignedOut]
  */
@@ -51,8 +52,8 @@ const views = {
   workers: { path: "/workers", ready: "main tbody tr", isMain: true },
   audit: { path: "/audit", ready: "main tbody tr" },
   tokens: { path: "/tokens", ready: "main tbody tr" },
-  enqueue: { path: "/jobs", ready: ".top .btn", keys: "enqueue", then: "dialog[open]" },
-  palette: { path: "/jobs", ready: "main tbody tr", keys: "Control+k", then: "dialog[open]" },
+  enqueue: { path: "/jobs", ready: ".top .btn", keys: "enqueue", opens: "dialog[open]" },
+  palette: { path: "/jobs", ready: "main tbody tr", keys: "Control+k", opens: "dialog[open]" },
   login: { path: "/", ready: "form", isSignedOut: true },
 };
 
@@ -64,34 +65,37 @@ const browser = await chromium.launch({
 });
 let problems = 0;
 try {
-  for (const colorScheme of /** @type {const} */ (["light", "dark"])) {
-    for (const width of [1440, 1280, 1024, 375]) {
-      const context = await browser.newContext({
-        viewport: { width, height: { 375: 812, 1280: 800 }[width] ?? 900 },
-        colorScheme,
-        timezoneId: "Europe/Berlin",
-        locale: "en-GB",
-      });
-      await context.request.post(`${url}/api/admin/session`, { data: { token }, headers: { origin: url } });
-      for (const [name, view] of Object.entries(views)) {
-        if (view.isMain !== true && width !== 1440) continue;
-        if (view.isSignedOut === true) await context.clearCookies();
-        await shoot(context, `${name}-${width}-${colorScheme}`, view);
-      }
-      await context.close();
-    }
-  }
+  await Promise.all([inScheme("light"), inScheme("dark")]);
 } finally {
   await browser.close();
 }
 await stopShop();
 await api.close();
-await stop();
+await server.stop();
 await hf.close();
 process.exit(problems === 0 ? 0 : 1);
 
+/** @param {"light" | "dark"} colorScheme */
+async function inScheme(colorScheme) {
+  for (const width of [1440, 1280, 1024, 375]) {
+    const context = await browser.newContext({
+      viewport: { width, height: { 375: 812, 1280: 800 }[width] ?? 900 },
+      colorScheme,
+      timezoneId: "Europe/Berlin",
+      locale: "en-GB",
+    });
+    await context.request.post(`${url}/api/admin/session`, { data: { token }, headers: { origin: url } });
+    for (const [name, view] of Object.entries(views)) {
+      if (view.isMain !== true && width !== 1440) continue;
+      if (view.isSignedOut === true) await context.clearCookies();
+      await shoot(context, `${name}-${width}-${colorScheme}`, view);
+    }
+    await context.close();
+  }
+}
+
 /** @param {import("playwright-core").BrowserContext} context @param {string} name @param {View} view */
-async function shoot(context, name, { path, ready, keys, then, isSignedOut }) {
+async function shoot(context, name, { path, ready, keys, opens, isSignedOut }) {
   const page = await context.newPage();
   const report = (/** @type {string} */ text) => {
     // Before anyone has signed in, the server refuses to say who they are.
@@ -105,7 +109,7 @@ async function shoot(context, name, { path, ready, keys, then, isSignedOut }) {
   await page.locator(ready).first().waitFor();
   if (keys === "enqueue") await page.getByRole("button", { name: "Enqueue" }).first().click();
   else if (keys !== undefined) await page.keyboard.press(keys);
-  if (then !== undefined) await page.locator(then).waitFor();
+  if (opens !== undefined) await page.locator(opens).waitFor();
   // Figures of the event stream come within a second.
   await page.waitForTimeout(1_200);
   const file = join(folder, `${name}.png`);

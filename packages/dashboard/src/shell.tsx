@@ -183,7 +183,7 @@ function Top({ title, one, parent }: { title: string; one?: string; parent?: str
         type="button"
         class="find push"
         onClick={openPalette}
-        aria-label="Search or jump to…"
+        title="Search or jump to…"
         aria-keyshortcuts={isMac() ? "Meta+K" : "Control+K"}
       >
         <Icon name="search" />

@@ -62,7 +62,7 @@ export default function Workers(): JSX.Element {
       {missing.slice(0, 3).map((worker) => (
         <Missing key={worker.id} worker={worker} live={live} jobs={jobs.value.get(worker.id) ?? []} />
       ))}
-      <Live workers={live} jobs={jobs.value} reload={list.reload} />
+      <Live workers={live} jobs={jobs.value} reload={() => list.reload()} />
       {missing.length + stopped.length > 0 && <Stopped workers={[...missing, ...stopped]} />}
     </>
   );
