@@ -10,7 +10,7 @@ useBrowser();
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** Text that must never act: markup, links, marks that change the direction, control characters, and very long. */
+/** Strings that must never act: markup, links, marks that change the direction, control characters, and very long. */
 const FOREIGN = [
   '<script>window.wasRun = true</script><img src=x onerror="window.wasRun = true">',
   "javascript:window.wasRun=true",
