@@ -19,6 +19,11 @@ function randomNumbers(seed) {
 class GmailApiError extends Error {
   name = "GmailApiError";
   code = "GMAIL_503";
+  // Not the paths of the machine that makes the screenshots.
+  stack = `GmailApiError: ${this.message}
+    at historyOf (/app/src/mail/gmail.ts:41:11)
+    at async syncMailbox (/app/src/mail/sync.ts:88:20)
+    at async Object.run (/app/src/jobs/gmail-sync.ts:17:14)`;
 }
 class StripeInvalidRequestError extends Error {
   name = "StripeInvalidRequestError";
@@ -79,6 +84,7 @@ export async function shop({ store = "sqlite::memory:", minutes = 60, perMinute 
       if (isIncident() && random() < 0.8) {
         log("history.list: 503");
         const cause = new Error("GET gmail.googleapis.com/gmail/v1/users/me/history 503");
+        cause.stack = `Error: ${cause.message}\n    at request (/app/src/http/client.ts:63:9)`;
         throw new GmailApiError("503 backendError: The service is currently unavailable", { cause });
       }
       return { messages: Math.floor(random() * 40) };
@@ -141,7 +147,8 @@ export async function shop({ store = "sqlite::memory:", minutes = 60, perMinute 
     const wanted = (perMinute * perHourShare * STEP_MS) / MINUTE;
     return Math.floor(wanted) + (random() < wanted % 1 ? 1 : 0);
   };
-  for (let at = 0; at < minutes * MINUTE; at += STEP_MS) {
+  /** The jobs of five seconds. */
+  async function enqueue() {
     for (let n = count(1); n > 0; n--) {
       await hf.enqueue(stripe, { event: `evt_${(order * 7919).toString(36)}`, kind: "invoice.paid" }, { user: user() });
     }
@@ -169,11 +176,15 @@ export async function shop({ store = "sqlite::memory:", minutes = 60, perMinute 
     for (let n = count(0.2); n > 0; n--)
       await hf.enqueue(invoice, { invoice: `2026-${order}`, months: 1 }, { user: user() });
     if (random() < 0.03) await hf.enqueue(agent, { topic: "refunds" }, { user: user() });
-    if (at === Math.round((minutes * MINUTE) / 4 / STEP_MS) * STEP_MS) await hf.pause("reports");
     if (random() < 0.03) await hf.enqueue(report, undefined, { delay: random() < 0.5 ? "20m" : 0 });
     // No worker of this process takes them.
     if (random() < 0.08) await hf.enqueueNamed("video.encode", { file: `clip-${order}.mov` }, { queue: "media" });
-    await clock.advance(`${STEP_MS}ms`);
+  }
+
+  for (let at = 0; at < minutes * MINUTE; at += STEP_MS) {
+    if (at === Math.round((minutes * MINUTE) / 4 / STEP_MS) * STEP_MS) await hf.pause("reports");
+    await enqueue();
+    await clock.advance(STEP_MS);
   }
   for (let n = 0; n < 40; n++) {
     await hf.enqueue(
@@ -182,5 +193,29 @@ export async function shop({ store = "sqlite::memory:", minutes = 60, perMinute 
       { delay: `${n + 1}m` },
     );
   }
-  return { hf, clock };
+
+  /** Goes on with the real time. Returns a function that stops it. */
+  function live() {
+    let isStopped = false;
+    let lastStep = clock.now();
+    const run = async () => {
+      while (!isStopped) {
+        const now = Date.now();
+        if (lastStep + STEP_MS <= now) {
+          await enqueue();
+          lastStep += STEP_MS;
+        }
+        // Not past the next step, and never ahead of the time: so jobs are seen while they run.
+        const next = Math.min(now, lastStep + STEP_MS);
+        if (next > clock.now()) await clock.advance(next - clock.now());
+        if (next === now) await new Promise((resolve) => void setTimeout(resolve, 200));
+      }
+    };
+    const running = run();
+    return async () => {
+      isStopped = true;
+      await running;
+    };
+  }
+  return { hf, clock, live };
 }

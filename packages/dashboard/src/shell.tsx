@@ -119,10 +119,11 @@ function Page(): JSX.Element {
   const line = Object.hasOwn(VIEWS, name) ? VIEWS[name] : undefined;
   const isOne = one !== undefined;
   // A user sees only their jobs.
-  if (name === "" && line !== undefined && !isShown(line)) {
-    queueMicrotask(() => go(hrefOf("/jobs"), { replace: true }));
-    return <></>;
-  }
+  const mustLeave = name === "" && line !== undefined && !isShown(line);
+  useEffect(() => {
+    if (mustLeave) go(hrefOf("/jobs"), { replace: true });
+  }, [mustLeave]);
+  if (mustLeave) return <></>;
   if (line === undefined || !isShown(line) || (isOne && line.loadOne === undefined)) {
     return (
       <>
@@ -178,10 +179,18 @@ function Top({ title, one, parent }: { title: string; one?: string; parent?: str
           </>
         )}
       </div>
-      <button type="button" class="find push" onClick={openPalette} aria-label="Search or jump to">
+      <button
+        type="button"
+        class="find push"
+        onClick={openPalette}
+        title="Search or jump to…"
+        aria-keyshortcuts={isMac() ? "Meta+K" : "Control+K"}
+      >
         <Icon name="search" />
         <span>Search or jump to…</span>
-        <kbd class="kbd">{isMac() ? "⌘K" : "Ctrl K"}</kbd>
+        <kbd class="kbd" aria-hidden="true">
+          {isMac() ? "⌘K" : "Ctrl K"}
+        </kbd>
       </button>
       <LiveButton />
       {may("operator") && (

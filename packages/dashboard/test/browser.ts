@@ -1,7 +1,9 @@
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { chromium } from "playwright-core";
 
-const PLACES = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+// Also read by the script that makes screenshots.
+const PLACES = JSON.parse(readFileSync(join(import.meta.dirname, "../sample/chromium-paths.json"), "utf8")) as string[];
 
 /** The Chromium of this machine, or the one that HOLDFAST_CHROMIUM names; null: none was found. */
 export function chromiumPath(): string | null {

@@ -17,7 +17,7 @@ async function notesOn(cron: string, timezone: string, from: string): Promise<st
 }
 
 describe("notes on changes of clocks", () => {
-  it("says when a time does not exist (C-19)", async () => {
+  it("C-19 says when a time does not exist", async () => {
     expect(await notesOn("30 2 * * SUN#2", "America/New_York", "2026-12-01T00:00:00Z")).toEqual([
       "On 14 March 2027 clocks in New York go from 02:00 to 03:00. 02:30 does not exist, so this slot runs at 03:00, once.",
     ]);

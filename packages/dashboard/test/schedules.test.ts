@@ -44,7 +44,7 @@ function signal(): { promise: Promise<void>; resolve: () => void } {
 }
 
 inBrowser("schedules", () => {
-  it("lists timing, next run and last outcome (C-19)", async () => {
+  it("C-19 lists timing, next run and last outcome", async () => {
     const { page, hf } = await openSchedules("/schedules");
     const row = page.getByRole("row", { name: /us sales\/tax/ });
     await row.locator("small").getByText("At 02:30, on the second Sunday of every month").waitFor();
@@ -64,7 +64,7 @@ inBrowser("schedules", () => {
     await row.getByRole("img", { name: "Last 1 runs: 1 dead" }).waitFor();
   });
 
-  it("disables and enables with Undo (C-19)", async () => {
+  it("C-19 disables and enables with Undo", async () => {
     const { page, hf } = await openSchedules("/schedules", { role: "operator" });
     const toggle = page.getByRole("switch", { name: "nightly is enabled" });
     await toggle.click();
@@ -94,7 +94,7 @@ inBrowser("schedules", () => {
     await page.locator('.toggle[aria-label="nightly is enabled"][aria-checked="false"]').waitFor();
   });
 
-  it("lets a viewer read, not change (C-19)", async () => {
+  it("C-19 lets a viewer read, not change", async () => {
     const { page } = await openSchedules("/schedules", { role: "viewer" });
     await page.getByRole("link", { name: "nightly" }).waitFor();
     expect(await page.getByRole("switch").count()).toBe(0);
@@ -104,7 +104,7 @@ inBrowser("schedules", () => {
     expect(await page.getByRole("dialog").count()).toBe(0);
   });
 
-  it("creates a schedule with live feedback (C-19)", async () => {
+  it("C-19 creates a schedule with live feedback", async () => {
     const { page, hf } = await openSchedules("/schedules", { expected: /400/ });
     await page.getByRole("button", { name: "New schedule" }).click();
     const dialog = page.getByRole("dialog", { name: "New schedule" });
@@ -137,7 +137,7 @@ inBrowser("schedules", () => {
     });
   });
 
-  it("says when a time does not exist (C-19)", async () => {
+  it("C-19 says when a time does not exist", async () => {
     const clock = fakeClock(new Date("2027-03-26T12:00:00Z"));
     const { page } = await openSchedules("/schedules?new=1", { client: { clock } });
     await page.getByLabel("Time zone").fill("Europe/Berlin");
@@ -168,7 +168,7 @@ inBrowser("schedules", () => {
     expect(await page.locator(".runs-t").textContent()).not.toContain("1 Jan");
   });
 
-  it("saves only what was changed, and resets to code (C-19)", async () => {
+  it("C-19 saves only what was changed, and resets to code", async () => {
     const { page, hf } = await openSchedules("/schedules/nightly");
     await page.getByRole("button", { name: "Edit…" }).click();
     await page.getByLabel("Runs").fill("45 3 * * *");
@@ -191,7 +191,7 @@ inBrowser("schedules", () => {
     expect(await hf.schedules.get("nightly")).toMatchObject({ cron: null, everyMs: 1_200_000 });
   });
 
-  it("deletes after its name was typed (C-19)", async () => {
+  it("C-19 deletes after its name was typed", async () => {
     const { page, hf } = await openSchedules("/schedules");
     await page.getByRole("button", { name: "Actions for us sales/tax" }).click();
     await page.getByRole("menuitem", { name: "Delete…" }).click();
@@ -205,7 +205,7 @@ inBrowser("schedules", () => {
     expect(await hf.schedules.get("us sales/tax")).toBeNull();
   });
 
-  it("shows one schedule with its slots and jobs (C-19)", async () => {
+  it("C-19 shows one schedule with its slots and jobs", async () => {
     const { page, hf, url } = await openSchedules("/schedules");
     await page.getByRole("link", { name: "us sales/tax" }).click();
     await page.getByText("No slot so far").waitFor();

@@ -31,13 +31,38 @@ inBrowser("workers", () => {
     const row = page.getByRole("row", { name: /pid/ });
     await row.getByText("1 of 4").waitFor();
     await page.getByText("1 live").waitFor();
-    await row.getByRole("button").click();
+    await row.getByRole("button", { expanded: false }).click();
     expect(page.url()).toContain(`${url}/workers?open=`);
     await page.getByText("41% · 2,050 of 5,000 frames").waitFor();
     expect(await page.getByRole("link", { name: "video.encode" }).getAttribute("href")).toBe(`/jobs/${id}`);
     release();
     await page.getByText("It runs no job now.").waitFor();
     await row.getByText("0 of 4").waitFor();
+    await worker.stop();
+  });
+
+  it("drain and resume, with Undo", async () => {
+    const { type } = blocking();
+    const { page, hf, open } = await openDashboard({ jobs: [type], role: "operator" });
+    const worker = hf.work();
+    await open("/workers");
+    const isDraining = async () => (await hf.workers()).find(({ id }) => id === worker.id)?.draining;
+    await page.getByRole("button", { name: /^Drain/ }).click();
+    await page.getByText("draining").first().waitFor();
+    expect(await isDraining()).toBe(true);
+    await page.getByRole("button", { name: "Undo" }).click();
+    await page.getByRole("button", { name: /^Drain/ }).waitFor();
+    expect(await isDraining()).toBe(false);
+    await worker.stop();
+  });
+
+  it("offer no draining to a viewer", async () => {
+    const { type } = blocking();
+    const { page, hf, open } = await openDashboard({ jobs: [type], role: "viewer" });
+    const worker = hf.work();
+    await open("/workers");
+    await page.getByText("1 live").waitFor();
+    expect(await page.getByRole("button", { name: /^Drain/ }).count()).toBe(0);
     await worker.stop();
   });
 

@@ -2,13 +2,15 @@ import { signal } from "@preact/signals";
 import type { JobSummary, WorkerResult } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
-import { api } from "../app/api.js";
+import { api, may } from "../app/api.js";
 import { coarse, duration, number, plural, preciseClock, shortId } from "../app/format.js";
 import { jobHref, jobsHref } from "../app/links.js";
 import { onJobs } from "../app/live.js";
 import { now } from "../app/now.js";
 import { useResource } from "../app/resource.js";
 import { route, setQuery } from "../app/router.js";
+import { act } from "../app/toasts.js";
+import { Button } from "../ui/button.js";
 import { Icon } from "../ui/icon.js";
 import { Meter } from "../ui/meter.js";
 import { Empty, Pending } from "../ui/page-states.js";
@@ -60,7 +62,7 @@ export default function Workers(): JSX.Element {
       {missing.slice(0, 3).map((worker) => (
         <Missing key={worker.id} worker={worker} live={live} jobs={jobs.value.get(worker.id) ?? []} />
       ))}
-      <Live workers={live} jobs={jobs.value} />
+      <Live workers={live} jobs={jobs.value} reload={() => list.reload()} />
       {missing.length + stopped.length > 0 && <Stopped workers={[...missing, ...stopped]} />}
     </>
   );
@@ -99,7 +101,13 @@ function some(names: readonly string[]): string {
   return names.length > 3 ? `${names.slice(0, 3).join(", ")} and ${names.length - 3} more types` : names.join(", ");
 }
 
-function Live({ workers, jobs }: { workers: readonly WorkerResult[]; jobs: Jobs }): JSX.Element {
+interface LiveProps {
+  workers: readonly WorkerResult[];
+  jobs: Jobs;
+  reload: () => Promise<void>;
+}
+
+function Live({ workers, jobs, reload }: LiveProps): JSX.Element {
   const running = workers.reduce((sum, worker) => sum + runningOf(worker, jobs), 0);
   const capacity = workers.reduce((sum, { concurrency }) => sum + concurrency, 0);
   return (
@@ -139,6 +147,11 @@ function Live({ workers, jobs }: { workers: readonly WorkerResult[]; jobs: Jobs 
                 <th class="num">In use</th>
                 <th class="num p2">Up for</th>
                 <th class="num p3">Heartbeat</th>
+                {may("operator") && (
+                  <th class="acts">
+                    <span class="sr">Actions</span>
+                  </th>
+                )}
               </tr>
             </thead>
             <tbody>
@@ -148,6 +161,7 @@ function Live({ workers, jobs }: { workers: readonly WorkerResult[]; jobs: Jobs 
                   worker={worker}
                   jobs={jobs.get(worker.id) ?? []}
                   running={runningOf(worker, jobs)}
+                  reload={reload}
                 />
               ))}
             </tbody>
@@ -169,10 +183,11 @@ interface WorkerRowsProps {
   worker: WorkerResult;
   jobs: readonly JobSummary[];
   running: number;
+  reload: () => Promise<void>;
 }
 
-function WorkerRows({ worker, jobs, running }: WorkerRowsProps): JSX.Element {
-  const { id, queues, types, concurrency, host, pid, startedAt, seenAt } = worker;
+function WorkerRows({ worker, jobs, running, reload }: WorkerRowsProps): JSX.Element {
+  const { id, queues, types, concurrency, host, pid, startedAt, seenAt, draining, version } = worker;
   const isOpen = route.value.query.get("open") === id;
   const names = queues?.join(", ") ?? "all queues";
   return (
@@ -186,13 +201,15 @@ function WorkerRows({ worker, jobs, running }: WorkerRowsProps): JSX.Element {
             onClick={() => setQuery({ open: isOpen ? null : id })}
           >
             <Icon name={isOpen ? "down" : "chev"} />
-            <span class="dot s-completed" />
+            <span class={`dot s-${draining ? "failed" : "completed"}`} />
             <b class="strong cut" title={id}>
               {id}
             </b>
           </button>
           <small class="ind">
+            {draining && <b class="drains">draining · </b>}
             pid {pid} · <bdi>{host}</bdi>
+            {version !== null && ` · ${version.slice(0, 40)}`}
           </small>
         </td>
         <td class="two p2 takes">
@@ -215,16 +232,39 @@ function WorkerRows({ worker, jobs, running }: WorkerRowsProps): JSX.Element {
         <td class="num p3 t2">
           <Time at={seenAt} />
         </td>
+        {may("operator") && (
+          <td class="acts">
+            <Button
+              small
+              onClick={() => setDraining(worker, !draining, reload)}
+              label={`${draining ? "Resume" : "Drain"} ${id}`}
+            >
+              {draining ? "Resume" : "Drain"}
+            </Button>
+          </td>
+        )}
       </tr>
       {isOpen && (
         <tr class="nest">
-          <td colSpan={6}>
-            <Running jobs={jobs} />
+          <td colSpan={may("operator") ? 7 : 6}>
+            <Running jobs={jobs} atHeartbeat={worker.jobs} />
           </td>
         </tr>
       )}
     </>
   );
+}
+
+/** The worker learns of it with its next heartbeat. */
+async function setDraining(worker: WorkerResult, draining: boolean, reload: () => Promise<void>): Promise<void> {
+  const { id } = worker;
+  const change = (on: boolean) => (on ? api.workers.drain({ id }) : api.workers.resume({ id }));
+  await act(
+    () => change(draining),
+    draining ? `${id} claims no more jobs. Its running jobs finish.` : `${id} claims jobs again.`,
+    () => void setDraining(worker, !draining, reload),
+  );
+  await reload();
 }
 
 const MAX_CELLS = 32;
@@ -271,7 +311,14 @@ function Cells({
   );
 }
 
-function Running({ jobs }: { jobs: readonly JobSummary[] }): JSX.Element {
+interface RunningProps {
+  jobs: readonly JobSummary[];
+  /** Known even if the list of active jobs is too long to have all of this worker. */
+  atHeartbeat: WorkerResult["jobs"];
+}
+
+function Running({ jobs, atHeartbeat }: RunningProps): JSX.Element {
+  if (jobs.length === 0 && atHeartbeat.length > 0) return <AtHeartbeat jobs={atHeartbeat} />;
   if (jobs.length === 0) return <p class="t3 idle">It runs no job now.</p>;
   return (
     <table class="table in">
@@ -324,6 +371,23 @@ function Running({ jobs }: { jobs: readonly JobSummary[] }): JSX.Element {
         )}
       </tbody>
     </table>
+  );
+}
+
+function AtHeartbeat({ jobs }: { jobs: WorkerResult["jobs"] }): JSX.Element {
+  return (
+    <div class="idle">
+      <p class="t3">At its last heartbeat it ran:</p>
+      <ul>
+        {jobs.slice(0, SHOWN).map(({ id, type }) => (
+          <li key={id}>
+            <a class="strong" dir="auto" title={id} href={jobHref(id)}>
+              {type.slice(0, 200)}
+            </a>
+          </li>
+        ))}
+      </ul>
+    </div>
   );
 }
 
