@@ -29,7 +29,7 @@ inBrowser("the shell", () => {
   it("works below a prefix", async () => {
     const { page, url, open } = await openDashboard({ prefix: "/ops/queue" });
     await open("");
-    await page.getByRole("link", { name: "Workers" }).click();
+    await page.getByRole("link", { name: "Workers", exact: true }).click();
     await page.getByRole("heading", { name: "Workers", level: 1 }).waitFor();
     expect(page.url()).toBe(`${url}/workers`);
     await page.reload();
