@@ -5,6 +5,7 @@ import { api, may, mayChangeOwn, messageOf } from "../app/api.js";
 import { number, plural } from "../app/format.js";
 import { addShortcuts } from "../app/keys.js";
 import { isLive, onJobs, stats } from "../app/live.js";
+import { rememberList } from "../app/opened-from.js";
 import { useResource } from "../app/resource.js";
 import { route, setQuery } from "../app/router.js";
 import { Button } from "../ui/button.js";
@@ -54,6 +55,15 @@ export default function Jobs(): JSX.Element {
     if (isViewer) void showRunning();
   }, [isViewer]);
   useFreshness(list, isViewer, counts.reload);
+  const rows = list?.rows.value;
+  useEffect(() => {
+    // For the page of a job: which one comes before it, and which after.
+    if (rows !== undefined)
+      rememberList(
+        `${location.pathname}${location.search}`,
+        rows.map(({ id }) => id),
+      );
+  }, [rows]);
   useLayoutEffect(() => addShortcuts([{ key: ".", about: "Show the new jobs", run: reload }]), [list]);
 
   const apply = (text: string): void => setQuery({ q: text.trim() });
