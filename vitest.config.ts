@@ -93,16 +93,17 @@ const POSTGRES = [folder("postgres"), ...ON_SERVERS];
 const DYNAMODB = [folder("dynamodb")];
 const CLI = [folder("cli")];
 const ADMIN = [folder("admin")];
+const DASHBOARD = ["packages/dashboard/test/**/*.test.ts"];
 
 export default defineConfig({
   test: {
     sequence: { sequencer: LongestFirst },
     maxWorkers: availableParallelism(),
-    globalSetup: "packages/holdfast/test/global-setup.ts",
+    globalSetup: ["packages/holdfast/test/global-setup.ts", "packages/dashboard/test/global-setup.ts"],
     projects: [
       // All tests that are in no other project, so that a new folder is not forgotten.
       project("unit", ["packages/*/test/**/*.test.ts"], {
-        exclude: [LONG, ...CONFORMANCE, ...SQLITE, ...POSTGRES, ...DYNAMODB, ...CLI, ...ADMIN],
+        exclude: [LONG, ...CONFORMANCE, ...SQLITE, ...POSTGRES, ...DYNAMODB, ...CLI, ...ADMIN, ...DASHBOARD],
         isolate: false,
       }),
       // The conformance suite on SQLite, apart from the other tests on SQLite: `npm run test:quick` runs it with the unit tests.
@@ -112,6 +113,7 @@ export default defineConfig({
       project("dynamodb", DYNAMODB, { isolate: false }),
       project("cli", CLI, { isolate: false }),
       project("admin", ADMIN, { isolate: false }),
+      project("dashboard", DASHBOARD, { isolate: false }),
       project("docs", ["test/**/*.test.ts"]),
       project("bench", ["bench/test/**/*.test.ts"]),
       project("long", ["{packages/*/test,bench/test,test}/**/*.long.test.ts"], { exclude: [] }),

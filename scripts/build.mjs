@@ -4,6 +4,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { bundlePackage } from "./bundle.mjs";
+import { buildDashboard } from "./dashboard.mjs";
 
 const root = join(import.meta.dirname, "..");
 
@@ -35,5 +36,8 @@ const { status } = spawnSync(join(root, "node_modules/.bin/tsc"), ["-b", ...proc
   stdio: "inherit",
   shell: process.platform === "win32",
 });
-if (status === 0) await bundlePackage();
+if (status === 0) {
+  await buildDashboard();
+  await bundlePackage();
+}
 process.exitCode = status ?? 1;

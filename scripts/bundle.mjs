@@ -30,7 +30,8 @@ const ENGINE = /\/dist\/(?:engine|observe)\/(?!opentelemetry|sentry)/;
 
 /** Writes dist/bundle, unless it is up to date with the compiled files. */
 export async function bundlePackage() {
-  const version = String(statSync(join(dist, "src.tsbuildinfo")).mtimeMs) + readFileSync(import.meta.filename, "utf8");
+  const times = ["src.tsbuildinfo", "admin/dashboard/files.js"].map((file) => statSync(join(dist, file)).mtimeMs);
+  const version = times.join(" ") + readFileSync(import.meta.filename, "utf8");
   const stamp = join(bundle, ".made-from");
   if (existsSync(stamp) && readFileSync(stamp, "utf8") === version) return;
 

@@ -1,5 +1,5 @@
 // Copies the README, the changelog, the guides and the references into the package, so that its page shows the whole README
-// and its links work wherever the package is installed. Links to files that do not ship become plain text.
+// and its links work wherever the package is installed. Links to files that do not ship become plain text, and images are left out.
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, posix } from "node:path";
 
@@ -17,7 +17,8 @@ const shipped = new Set([...pages, "LICENSE"]);
 
 rmSync(join(home, "docs"), { recursive: true, force: true });
 for (const page of pages) {
-  const text = readFileSync(join(root, page), "utf8").replaceAll(
+  const source = readFileSync(join(root, page), "utf8").replaceAll(/^!\[[^\]]*\]\((?!https?:)[^)]+\)\n\n?/gm, "");
+  const text = source.replaceAll(
     /(?<!!)\[(?<label>[^\]]*)\]\((?!https?:|#)(?<path>[^)#]+)(?<anchor>#[^)]*)?\)/g,
     (link, label, path) => (shipped.has(posix.join(posix.dirname(page), path)) ? link : label),
   );

@@ -1,5 +1,5 @@
 // Makes a fresh clone ready: checks Node, installs the npm packages of package-lock.json, and, with `--tests`, Java for
-// DynamoDB Local. Needs nothing installed, does nothing if everything is installed, and may run concurrently (the second
+// DynamoDB Local and Chromium for the dashboard. Needs nothing installed, does nothing if everything is installed, and may run concurrently (the second
 // process waits for the first).
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -141,23 +141,40 @@ function javaVersion() {
   return status === 0 ? Number(/version "(\d+)/.exec(stderr)?.[1] ?? 0) : 0;
 }
 
+/** Installs a package of Debian, where this process may. @param {string} name @param {string} why */
+function installWithApt(name, why) {
+  if (process.platform !== "linux" || process.getuid?.() !== 0 || !existsSync("/usr/bin/apt-get")) return;
+  console.error(`setup: installing ${why}`);
+  /** @param {string[]} args */
+  const apt = (args) =>
+    spawnSync("apt-get", ["-qq", ...args], {
+      stdio: "ignore",
+      env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" },
+    }).status === 0;
+  const packages = ["install", "-y", "--no-install-recommends", name];
+  if (!apt(packages) && apt(["update"])) apt(packages);
+}
+
 /** DynamoDB Local is a Java program. Without Java, its tests are skipped with that reason. */
 function findJava() {
   if (process.env["HOLDFAST_TEST_DYNAMODB"] !== undefined || javaVersion() >= oldestJava) return;
-  if (process.platform === "linux" && process.getuid?.() === 0 && existsSync("/usr/bin/apt-get")) {
-    console.error("setup: installing Java for DynamoDB Local");
-    /** @param {string[]} args */
-    const apt = (args) =>
-      spawnSync("apt-get", ["-qq", ...args], {
-        stdio: "ignore",
-        env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" },
-      }).status === 0;
-    const packages = ["install", "-y", "--no-install-recommends", "default-jre-headless"];
-    if (!apt(packages) && apt(["update"])) apt(packages);
-    if (javaVersion() >= oldestJava) return;
-  }
+  installWithApt("default-jre-headless", "Java for DynamoDB Local");
+  if (javaVersion() >= oldestJava) return;
   console.error(
     `setup: Java ${oldestJava} or later was not found: the tests on DynamoDB Local are skipped. Install it (Debian: apt install default-jre-headless; macOS: brew install openjdk), or set HOLDFAST_TEST_DYNAMODB to the endpoint of one.`,
+  );
+}
+
+const browsers = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+
+/** The tests of the dashboard run in Chromium. Without it they are skipped, and fail under CI=true. */
+function findChromium() {
+  const isThere = () => process.env["HOLDFAST_CHROMIUM"] !== undefined || browsers.some((path) => existsSync(path));
+  if (isThere()) return;
+  installWithApt("chromium", "Chromium for the tests of the dashboard");
+  if (isThere()) return;
+  console.error(
+    "setup: Chromium was not found: the tests of the dashboard are skipped, and fail under CI=true. Install it (Debian: apt install chromium), or set HOLDFAST_CHROMIUM to its path.",
   );
 }
 
@@ -170,4 +187,7 @@ if (!isStamped(stamp)) {
     writeFileSync(stampFile, stamp);
   }
 }
-if (process.argv.includes("--tests")) findJava();
+if (process.argv.includes("--tests")) {
+  findJava();
+  findChromium();
+}

@@ -28,7 +28,7 @@ function normalized(output: string): string {
     .replaceAll(/\bin (?:\d+[dhms] ?)+/g, "<in> ")
     .replaceAll(/\(\d+\.\d a second\)/g, "(<rate>)")
     .replace(/"recentFailures":\[.*\]/, `"recentFailures":[…]`)
-    .replaceAll(/Running on \S+; admin API: http:\/\/127\.0\.0\.1:\d+/g, "Running on <store>; admin API: <url>")
+    .replaceAll(/Running on \S+; dashboard: http:\/\/127\.0\.0\.1:\d+/g, "Running on <store>; dashboard: <url>")
     .replaceAll(/ +/g, " ")
     .replaceAll(/ $/gm, "")
     .trim();

@@ -6,7 +6,7 @@ import { adminScene, adminStores, mail } from "./scene.js";
 
 const STORES = adminStores();
 
-/** The feed polls the store five times a second here, instead of once. */
+/** The feed ticks five times a second here, instead of once. */
 const POLL_MS = 200;
 beforeEach(() => {
   const { setInterval } = globalThis;
@@ -85,8 +85,8 @@ describe.each(STORES)("events on %s", (_name, store) => {
     const counted = (received: SentEvent[]): number => received.filter(({ event }) => event === "stats").length;
     await until("two stats events each", () => viewers.every((received) => counted(received) >= 2));
     const ticks = Math.max(...viewers.map(counted));
-    // One poll may be in flight, and the counts of two are sent up to 200 ms later.
-    expect(calls.length).toBeLessThanOrEqual(4 * (ticks + 3));
+    // A poll may be in flight, and the counts of another are sent up to 200 ms later.
+    expect(calls.length).toBeLessThanOrEqual(3 * (ticks + 2));
     for (const [name, , page] of calls) if (name === "list") expect(page).toMatchObject({ payloads: false });
   });
 

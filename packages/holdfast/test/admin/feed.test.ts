@@ -8,32 +8,41 @@ import { redactor, type Redactor } from "#src/redact.js";
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-/** A feed on a client that counts its calls. */
+/** A feed on a client that counts its calls. `change` is a transition of another process. */
 function scene(streamsPerCaller = 200, redact: Redactor = (value) => value) {
   const emitter = new Emitter(() => {});
-  const calls = { stats: 0, lists: 0 };
+  const calls = { stats: 0, lists: 0, paused: 0, running: 0 };
+  let change = (_id: string): void => {};
   const hf = {
     on: (name: EventName, listener: () => void) => emitter.on(name, listener),
     async stats() {
       calls.stats++;
       return {
-        states: {},
+        states: { running: 200 },
         queues: {},
         types: {},
         counts: [],
         oldestDueMs: null,
+        oldestDue: [],
         lastMinute: {},
         completedPerSecond: 0,
       };
     },
-    isPaused: async () => false,
-    async list() {
+    async isPaused() {
+      calls.paused++;
+      return false;
+    },
+    async list({ state }: { state?: string }) {
       calls.lists++;
+      if (state === "running") calls.running++;
       return { jobs: [], cursor: null };
+    },
+    async *follow() {
+      for (;;) yield { id: await new Promise<string>((resolve) => (change = resolve)) };
     },
   } as unknown as Holdfast;
   const feed = new Feed(hf, { streamsPerCaller, redact });
-  return { feed, emitter, calls };
+  return { feed, emitter, calls, change: (id: string) => change(id) };
 }
 
 /** Reads until the end; `texts` has an entry for each write of a server. */
@@ -139,6 +148,62 @@ it("stops without clients and restarts without missed events", async () => {
   expect(second.texts.join("")).toContain('event: paused\ndata: {"queue":"q"}\n\n');
   expect(second.texts.join("")).not.toContain("missed");
   feed.close();
+});
+
+const MINUTE_MS = 60_000;
+
+it("costs an idle store less than a call a second", async () => {
+  const { feed, calls } = scene();
+  const { cancel } = readAll(feed.open("ada"));
+  await vi.advanceTimersByTimeAsync(MINUTE_MS);
+  const { stats, lists, paused } = calls;
+  expect({ stats, lists, paused }).toEqual({ stats: 13, lists: 26, paused: 13 });
+  await cancel();
+});
+
+it("costs a busy store 1.6 calls a second", async () => {
+  const { feed, calls, change } = scene();
+  const { cancel } = readAll(feed.open("ada"));
+  for (let nth = 0; nth < 600; nth++) {
+    change(`job ${nth}`);
+    await vi.advanceTimersByTimeAsync(MINUTE_MS / 600);
+  }
+  expect((calls.stats + calls.lists + calls.paused) / 60).toBeLessThanOrEqual(1.7);
+  expect(calls.running).toBe(13);
+  await cancel();
+});
+
+it("sends the first change in the next tick", async () => {
+  const { feed, calls, change } = scene();
+  const { texts, cancel } = readAll(feed.open("ada"));
+  await vi.advanceTimersByTimeAsync(12_500);
+  const before = { ...calls };
+  change("a job");
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(calls).toMatchObject({ stats: before.stats + 1, lists: before.lists + 1 });
+  expect(count(texts.join(""), "event: stats")).toBe(calls.stats);
+  await cancel();
+});
+
+it("reads at once whether queues are paused", async () => {
+  const { feed, emitter, calls } = scene();
+  const { cancel } = readAll(feed.open("ada"));
+  await vi.advanceTimersByTimeAsync(12_500);
+  const { paused } = calls;
+  emitter.emit("paused", { queue: "*" });
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(calls.paused).toBe(paused + 1);
+  await cancel();
+});
+
+it("sends counts to a new client in the next tick", async () => {
+  const { feed } = scene();
+  const first = readAll(feed.open("ada"));
+  await vi.advanceTimersByTimeAsync(11_500);
+  const second = readAll(feed.open("ada"));
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(second.texts.join("")).toContain("event: stats");
+  await Promise.all([first.cancel(), second.cancel()]);
 });
 
 it("ends a stream after five minutes", async () => {

@@ -183,6 +183,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     const stats = checked("jobs.stats", await client.jobs.stats());
     expect(stats.states).toMatchObject({ pending: 2, dead: 1, completed: 0 });
     expect(stats.oldestDueMs).toBeGreaterThanOrEqual(0);
+    expect(stats.oldestDue).toContainEqual({ queue: "default", dueMs: stats.oldestDueMs });
     const summary = await client.summary();
     expect(summary.stats).toMatchObject({ pending: 2, dead: 1 });
     expect(summary.recentFailures).toMatchObject([{ state: "dead", error: { message: "no such address" } }]);

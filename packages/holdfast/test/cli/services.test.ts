@@ -125,3 +125,15 @@ export const logging = job({
     }
   });
 });
+
+it("dashboard serves the page on a free port", SLOW, async () => {
+  const { start } = await workspace((cwd) => `sqlite:${join(cwd, "jobs.db")}`);
+  const serving = start("dashboard");
+  await until("the server to listen", () => serving.stdout().includes("Ctrl-C"), 60_000);
+  expect(serving.stdout()).toMatch(/^Dashboard: http:\/\/127\.0\.0\.1:\d+\/\nPress Ctrl-C to stop\.\n$/);
+  const [url = ""] = /http:\S+/.exec(serving.stdout()) ?? [];
+  expect(new URL(url).port).not.toBe("7700");
+  const page = await fetch(url, { headers: { accept: "text/html" } });
+  expect(await page.text()).toContain('<div id="app">');
+  expect((await fetch(`${url}api/admin/jobs`)).status).toBe(200);
+});

@@ -15,6 +15,7 @@ describe("A-26 E-01 stats", () => {
       types: {},
       counts: [],
       oldestDueMs: null,
+      oldestDue: [],
       lastMinute: { completed: 0, dead: 0, cancelled: 0 },
       completedPerSecond: 0,
     });
@@ -74,8 +75,15 @@ describe("A-26 E-01 stats", () => {
     expect((await hf.stats()).oldestDueMs).toBeNull();
     await clock.advance("90s");
     await hf.enqueue(cleanup, {}, { priority: 100 });
-    expect((await hf.stats()).oldestDueMs).toBe(30_000);
-    await hf.claim({ limit: 2 });
+    await hf.enqueue(cleanup, {}, { queue: "other", runAt: new Date(clock.now() - 5_000) });
+    expect(await hf.stats()).toMatchObject({
+      oldestDueMs: 30_000,
+      oldestDue: expect.arrayContaining([
+        { queue: "default", dueMs: 30_000 },
+        { queue: "other", dueMs: 5_000 },
+      ]) as unknown,
+    });
+    await hf.claim({ limit: 3 });
     expect((await hf.stats()).oldestDueMs).toBeNull();
   });
 

@@ -7,6 +7,8 @@ import {
   type Transition,
 } from "holdfast";
 import { describe, expect, it } from "vitest";
+import { engineOf } from "#src/engine/client/holdfast.js";
+import { follow } from "#src/engine/events/follow.js";
 import { errorOf } from "../client/scene.js";
 import { scene } from "./scene.js";
 
@@ -254,5 +256,48 @@ describe("follow", () => {
     expect(await errorOf(hf.follow({ cursor: "abc" }).next())).toMatchObject({ code: "INVALID_OPTION" });
     const { cursor } = await hf.list({ limit: 1 });
     expect(cursor).toBeNull();
+  });
+});
+
+describe("calm followers", () => {
+  const readsIn = async (paces: readonly boolean[]): Promise<number> => {
+    const { hf, clock } = await scene({ jobs: [ok] });
+    const engine = engineOf(hf);
+    const stops = paces.map((isCalm) => {
+      const followed = follow(engine, {}, { isCalm });
+      void followed.next();
+      return followed;
+    });
+    await clock.advance("3s");
+    const { store } = engine;
+    const before = store.transitions.bind(store);
+    let reads = 0;
+    store.transitions = (...given) => (reads++, before(...given));
+    await clock.advance("10s");
+    await Promise.all(stops.map((followed) => followed.return()));
+    return reads;
+  };
+
+  it("cost a read per second", async () => {
+    expect(await readsIn([true, true])).toBeLessThanOrEqual(10);
+    expect(await readsIn([true])).toBeGreaterThanOrEqual(8);
+  });
+
+  it("read as often as others of their client", async () => {
+    expect(await readsIn([true, false])).toBeGreaterThanOrEqual(30);
+  });
+
+  it("do not delay a follower that joins", async () => {
+    const { hf, clock } = await scene({ jobs: [ok] });
+    const calm = follow(engineOf(hf), {}, { isCalm: true });
+    const first = calm.next();
+    await clock.advance("1500ms");
+    const { seen, stop } = collect(hf);
+    await clock.advance("10ms");
+    await hf.enqueue(ok);
+    await clock.advance("300ms");
+    expect(seen.map(({ to }) => to)).toEqual(["pending"]);
+    expect((await first).value?.to).toBe("pending");
+    await Promise.all([stop(), calm.return()]);
   });
 });

@@ -21,6 +21,7 @@ export function statsResult(stats: Stats, paused: boolean): StatsResult {
     queues: withOthers(stats.queues, queues),
     types: withOthers(stats.types, types),
     counts: limitCounts(stats.counts, queues, types),
+    oldestDue: stats.oldestDue.toSorted((one, other) => other.dueMs - one.dueMs).slice(0, MAX_NAMES),
   };
 }
 

@@ -207,6 +207,8 @@ export interface StatsResult {
   counts: readonly { queue: string; type: string; state: State; count: number }[];
   /** How long the oldest due job has been due; null if none is due. Jobs in paused queues are not counted. */
   oldestDueMs: number | null;
+  /** The same for the queues whose jobs have been due for longest, up to 200. */
+  oldestDue: readonly { queue: string; dueMs: number }[];
   lastMinute: Record<FinishedState, number>;
   completedPerSecond: number;
   /** All queues are paused. */

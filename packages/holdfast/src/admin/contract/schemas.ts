@@ -206,6 +206,7 @@ const stats = z
     types: z.record(z.string(), counts),
     counts: z.array(z.object({ queue: z.string(), type: z.string(), state, count: z.int() })),
     oldestDueMs: z.number().nullable(),
+    oldestDue: z.array(z.object({ queue: z.string(), dueMs: z.number() })),
     lastMinute: z.record(finished, z.int()),
     completedPerSecond: z.number(),
     paused: z.boolean(),

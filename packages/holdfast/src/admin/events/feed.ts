@@ -1,5 +1,6 @@
-import type { Holdfast } from "../../engine/client/holdfast.js";
+import { engineOf, type Holdfast } from "../../engine/client/holdfast.js";
 import type { EventName } from "../../engine/events/events.js";
+import { follow } from "../../engine/events/follow.js";
 import type { ListOptions } from "../../engine/client/filter.js";
 import type { Job } from "../../job/job.js";
 import { isWaiting, type State } from "../../job/state.js";
@@ -36,10 +37,15 @@ const FORWARDED_EVENTS: readonly EventName[] = [
   "skipped",
 ];
 const TICK_MS = 1_000;
+// Intervals in ticks. A change is sent in the next tick, unless another one was sent in the tick before: on a busy store, counts and
+// changed jobs are read every second tick.
+const TICKS_BETWEEN_CHANGES = 2;
+// Without a change, only the ages and rates of the counts change.
+const TICKS_BETWEEN_COUNTS = 5;
+const TICKS_BETWEEN_POLLS = 5;
 // Jobs that changed in any process are read and sent together, this many at most.
 const MAX_JOBS_PER_TICK = 500;
 const POLLED_JOBS = 100;
-const POLLS: readonly ListOptions[] = [{}, { state: "running" }];
 const MAX_CLIENTS = 200;
 const MAX_PER_TICK = 500;
 // Events within this time are sent together, so that each client costs only a few writes per second.
@@ -47,6 +53,15 @@ const BATCH_MS = 200;
 // Streams end after this time. Clients reconnect, and their token is verified again.
 const STREAM_MS = 300_000;
 const ENCODER = new TextEncoder();
+const NEVER = Number.NEGATIVE_INFINITY;
+
+type Read = "counts" | "changed" | "paused" | "polled";
+
+/** What was sent of a job. */
+interface Seen {
+  state: State;
+  version: string;
+}
 
 /**
  * Job events as server-sent events. All clients share one feed: it follows the jobs of all processes once for all of them, and each
@@ -72,10 +87,17 @@ export class Feed {
   /** Jobs that changed since the last tick. */
   #changed = new Set<string>();
   #followed: AbortController | null = null;
-  /** The polled jobs at the last tick. */
-  #seen: ReadonlyMap<string, { state: State; version: string }> = new Map();
+  /** The jobs of the last poll, and those that were sent since. */
+  #seen = new Map<string, Seen>();
   #sent = 0;
   #ticking = false;
+  #ticks = 0;
+  /** The ticks of the last reads. */
+  #readAt: Record<Read, number> = { counts: NEVER, changed: NEVER, paused: NEVER, polled: NEVER };
+  /** All queues are paused. */
+  #isPaused = false;
+  /** Running jobs, by the last counts. */
+  #running = 0;
 
   constructor(hf: Holdfast, { streamsPerCaller, redact }: { streamsPerCaller: number; redact: Redactor }) {
     this.#hf = hf;
@@ -107,6 +129,8 @@ export class Feed {
     const maxAge = setTimeout(() => client.end(), STREAM_MS);
     maxAge.unref();
     this.#clients.set(client, caller);
+    // It needs the counts soon, also while nothing changes.
+    this.#readAt.counts = NEVER;
     return client.body;
   }
 
@@ -116,6 +140,7 @@ export class Feed {
 
   #start(): void {
     this.#off = FORWARDED_EVENTS.map((name) => this.#hf.on(name, (event) => this.#sendLimited(name, event)));
+    for (const name of ["paused", "resumed"] as const) this.#off.push(this.#hf.on(name, () => this.#readSoon()));
     this.#timer = setInterval(() => void this.#tick(), TICK_MS);
     this.#timer.unref();
     void this.#follow();
@@ -127,7 +152,8 @@ export class Feed {
     const ended = new AbortController();
     this.#followed = ended;
     try {
-      for await (const { id } of this.#hf.follow({ signal: ended.signal })) {
+      const engine = engineOf(this.#hf);
+      for await (const { id } of follow(engine, { signal: ended.signal }, { isCalm: true })) {
         if (this.#changed.size < MAX_JOBS_PER_TICK) this.#changed.add(id);
       }
     } catch (error) {
@@ -147,6 +173,7 @@ export class Feed {
     this.#followed = null;
     this.#changed.clear();
     this.#seen = new Map();
+    this.#readAt = { counts: NEVER, changed: NEVER, paused: NEVER, polled: NEVER };
     this.#pending = "";
     this.#deliveredAt = Number.NEGATIVE_INFINITY;
     this.#buffer.interrupt();
@@ -160,10 +187,12 @@ export class Feed {
     // The last tick still waits for a slow store.
     if (this.#ticking) return;
     this.#ticking = true;
+    this.#ticks++;
     try {
-      this.#send("stats", statsResult(await this.#hf.stats(), await this.#hf.isPaused()));
-      await this.#sendChanged();
-      await this.#pollJobs();
+      const isChanged = this.#changed.size > 0 && this.#isDue("changed", TICKS_BETWEEN_CHANGES);
+      if (isChanged || this.#isDue("counts", TICKS_BETWEEN_COUNTS)) await this.#sendCounts();
+      if (isChanged) await this.#sendChanged();
+      if (this.#isDue("polled", TICKS_BETWEEN_POLLS)) await this.#pollJobs();
       if (this.#followed === null && this.#timer !== null) void this.#follow();
     } catch (error) {
       this.#send("outage", { message: messageOf(error) });
@@ -172,32 +201,61 @@ export class Feed {
     }
   }
 
+  #isDue(read: Read, ticks: number): boolean {
+    return this.#ticks - this.#readAt[read] >= ticks;
+  }
+
+  /** This process has paused or resumed queues. */
+  #readSoon(): void {
+    this.#readAt = { ...this.#readAt, paused: NEVER, counts: NEVER };
+  }
+
+  async #sendCounts(): Promise<void> {
+    const stats = await this.#hf.stats();
+    if (this.#isDue("paused", TICKS_BETWEEN_COUNTS)) {
+      this.#readAt.paused = this.#ticks;
+      this.#isPaused = await this.#hf.isPaused();
+    }
+    this.#readAt.counts = this.#ticks;
+    this.#running = stats.states.running;
+    this.#send("stats", statsResult(stats, this.#isPaused));
+  }
+
   async #sendChanged(): Promise<void> {
-    if (this.#changed.size === 0) return;
+    this.#readAt.changed = this.#ticks;
     const id = [...this.#changed];
     this.#changed.clear();
     const { jobs } = await this.#hf.list({ id, limit: id.length, payloads: false, order: "oldest" });
-    for (const job of jobs) this.#sendLimited("job", jobSummary(job, this.#redact));
+    for (const job of jobs) {
+      this.#sendLimited("job", jobSummary(job, this.#redact));
+      this.#seen.set(job.id, { state: job.state, version: versionOf(job) });
+    }
   }
 
   /** Progress and updates are not changes of state: those of the newest jobs, and of the newest running ones, are polled. */
   async #pollJobs(): Promise<void> {
-    const seen = new Map<string, { state: State; version: string }>();
+    this.#readAt.polled = this.#ticks;
+    const seen = new Map<string, Seen>();
     // In sequence, so that the feed uses only one connection to the store.
-    for (const poll of POLLS) {
-      const { jobs } = await this.#hf.list({ ...poll, limit: POLLED_JOBS, payloads: false });
-      for (const job of jobs.toReversed()) {
-        if (seen.has(job.id)) continue;
-        const { state } = job;
-        const before = this.#seen.get(job.id);
-        const version = versionOf(job);
-        seen.set(job.id, { state, version });
-        if (before?.state === state && before.version !== version) {
-          this.#sendLimited("job", jobSummary(job, this.#redact));
-        }
+    const running = await this.#poll({}, seen);
+    if (running < this.#running) await this.#poll({ state: "running" }, seen);
+    this.#seen = seen;
+  }
+
+  /** Returns how many of the jobs are running. */
+  async #poll(which: ListOptions, seen: Map<string, Seen>): Promise<number> {
+    const { jobs } = await this.#hf.list({ ...which, limit: POLLED_JOBS, payloads: false });
+    for (const job of jobs.toReversed()) {
+      if (seen.has(job.id)) continue;
+      const { state } = job;
+      const before = this.#seen.get(job.id);
+      const version = versionOf(job);
+      seen.set(job.id, { state, version });
+      if (before?.state === state && before.version !== version) {
+        this.#sendLimited("job", jobSummary(job, this.#redact));
       }
     }
-    this.#seen = seen;
+    return jobs.filter(({ state }) => state === "running").length;
   }
 
   /** On a busy store, further events of this tick are dropped. The counts of the next tick are still correct. */

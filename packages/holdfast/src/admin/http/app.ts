@@ -23,6 +23,7 @@ import {
   type AuthenticatorOptions,
   type ClientAddress,
 } from "../auth/authenticator.js";
+import { assetResponse, isAsset, isView, pageResponse, wantsPage } from "../dashboard/dashboard.js";
 import { Feed } from "../events/feed.js";
 import type { CallContext } from "../calls/call-context.js";
 import { HANDLERS } from "../calls/handlers.js";
@@ -74,6 +75,8 @@ export interface AdminOptions {
   basePath?: string;
   /** What `/metrics` returns. Default: metrics of this client. `false`: no metrics. */
   metrics?: Pick<Metrics, "text"> | false;
+  /** Serve the dashboard to browsers at `/` and below, next to the API. Default: true. */
+  dashboard?: boolean;
   /** Called with internal errors. Default: logs them. If it throws or rejects, both errors are logged. */
   onError?: (error: unknown) => unknown;
 }
@@ -101,6 +104,7 @@ const FIELDS: ReadonlySet<string> = optionKeys<AdminOptions>({
   clientAddress: true,
   basePath: true,
   metrics: true,
+  dashboard: true,
   onError: true,
 });
 const READY_TIMEOUT_MS = 2_000;
@@ -275,6 +279,18 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { emitOutages = tru
       headers: { ...HEADERS, "content-type": "text/event-stream", "x-accel-buffering": "no" },
     });
   });
+  const { dashboard = true } = options;
+  if (typeof dashboard !== "boolean") throw new InvalidOptionError("dashboard", "must be true or false");
+  if (dashboard) {
+    // Anyone may load the page: it contains no data. Its calls are authenticated.
+    app.get("*", async ({ req }, next) => {
+      const { raw: request, path } = req;
+      if (isAsset(path)) return guarded(() => assetResponse(request, path));
+      if (path === basePath && basePath !== "" && wantsPage(request)) return redirectTo(`${basePath}/`);
+      if (!isView(path) || !wantsPage(request)) return next();
+      return guarded(() => pageResponse(basePath));
+    });
+  }
   for (const name of ROUTE_NAMES) {
     const { method, path } = ROUTES[name];
     on(method, `${BASE}${path}`, (c) => watchOutages(name, () => call(name, c)));
@@ -310,6 +326,10 @@ function readAuthOptions(options: AdminOptions, basePath: string): Authenticator
   const lengthMs = durationMs(options.sessionLength ?? "12h", "sessionLength");
   const throttle = new LoginThrottle(readCount(options.loginAttempts ?? 10, "loginAttempts", 1, 10_000));
   return { auth, sessions: new Sessions({ secret, lengthMs }), throttle, clientAddress, basePath };
+}
+
+function redirectTo(location: string): Response {
+  return new Response(null, { status: 302, headers: { ...HEADERS, location } });
 }
 
 /** The version of the OpenAPI document. */

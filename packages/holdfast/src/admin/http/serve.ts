@@ -1,6 +1,7 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { HoldfastError } from "../../errors.js";
+import { wantsPage } from "../dashboard/dashboard.js";
 import type { Admin } from "./app.js";
 import { IDLE_MS, listenerWith } from "./node-listener.js";
 import { BASE } from "../contract/routes.js";
@@ -73,9 +74,12 @@ export async function serve(
   };
 }
 
-/** Nothing else is on this server, so `/` redirects to the API. The redirect is relative: a proxy may mount the server under a path. */
-function redirectFromRoot({ method, url }: Request): Response | null {
-  if (method !== "GET" || new URL(url).pathname !== "/") return null;
+/**
+ * Nothing else is on this server, so `/` redirects programs to the API; browsers get the dashboard. The redirect is relative: a proxy may
+ * mount the server under a path.
+ */
+function redirectFromRoot(request: Request): Response | null {
+  if (request.method !== "GET" || new URL(request.url).pathname !== "/" || wantsPage(request)) return null;
   return new Response(null, { status: 302, headers: { location: `.${BASE}`, "cache-control": "no-store" } });
 }
 

@@ -16,7 +16,7 @@ import { MODULE, WORK_FLAGS } from "./worker.js";
 export const devCommand: Command = command({
   name: "dev",
   logs: true,
-  summary: "Run jobs, schedules and the admin API, and restart when files change.",
+  summary: "Run jobs, schedules and the dashboard, and restart when files change.",
   about: "For development. Watches the folder of the module and logs every job. Use holdfast worker in production.",
   arguments: { module: MODULE },
   flags: { ...WORK_FLAGS, ...LISTEN_FLAGS },
@@ -60,8 +60,9 @@ async function runOnce(context: Context, options: WorkOptions, given: string | u
     const serving = await serveClient(context, hf);
     const worker = hf.work(options);
     const store = hideSecret(context.config.values.store);
-    context.output.event({ url: serving.url, worker: worker.id }, (writer) =>
-      writer.line(`Running on ${store}; admin API: ${serving.url}/api/admin`),
+    const { url, dashboard } = serving;
+    context.output.event({ url, dashboard, worker: worker.id }, (writer) =>
+      writer.line(`Running on ${store}; dashboard: ${dashboard}`),
     );
     await Promise.race([untilStopped(signal), parentExit()]);
     await worker.stop();

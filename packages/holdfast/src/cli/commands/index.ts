@@ -14,7 +14,7 @@ import { migrateCommand } from "./migrate.js";
 import { processCommand } from "./process.js";
 import { queuesCommand } from "./queues.js";
 import { schedulesCommand } from "./schedules.js";
-import { serveCommand } from "./serve.js";
+import { dashboardCommand, serveCommand } from "./serve.js";
 import { statsCommand } from "./stats.js";
 import { tokensCommand } from "./tokens.js";
 import { versionCommand } from "./version.js";
@@ -26,6 +26,7 @@ export const commands: readonly Command[] = [
   devCommand,
   workerCommand,
   serveCommand,
+  dashboardCommand,
   processCommand,
   enqueueCommand,
   jobsCommand,

@@ -13,8 +13,17 @@ export const LISTEN_FLAGS: {
   readonly port: ReturnType<typeof keyFlag<"server.port">>;
 } = { host: keyFlag("server.host"), port: keyFlag("server.port", { short: "p" }) };
 
-/** Serves the admin API of a client. If no API tokens exist, only requests from localhost are accepted. */
-export async function serveClient(context: Context, hf: Holdfast): Promise<{ url: string; stop(): Promise<void> }> {
+/** A running server of the CLI. */
+export interface Serving {
+  /** Of the server, without the base path. */
+  url: string;
+  /** The dashboard, for browsers. */
+  dashboard: string;
+  stop(): Promise<void>;
+}
+
+/** Serves the dashboard and the admin API of a client. If no API tokens exist, only requests from localhost are accepted. */
+export async function serveClient(context: Context, hf: Holdfast): Promise<Serving> {
   const { admin } = await import("../../admin/http/app.js");
   const { isLoopback } = await import("../../admin/auth/loopback.js");
   const { NotListeningError, serve } = await import("../../admin/http/serve.js");
@@ -47,6 +56,7 @@ export async function serveClient(context: Context, hf: Holdfast): Promise<{ url
   }
   return {
     url: serving.url,
+    dashboard: `${serving.url}${basePath === null ? "" : basePath.replace(/\/$/, "")}/`,
     async stop() {
       await api.close();
       await serving.stop();
@@ -62,36 +72,66 @@ export function untilStopped(signal: AbortSignal): Promise<void> {
   });
 }
 
+const MODULE_ARGUMENT = {
+  kind: "text",
+  placeholder: "path",
+  complete: "files",
+  optional: true,
+  description: "Module that exports the job types. Default: jobs.module, if set.",
+} as const;
+
 export const serveCommand: Command = command({
   name: "serve",
   logs: true,
-  summary: "Serve the admin API. Runs no jobs.",
+  summary: "Serve the dashboard and the admin API. Runs no jobs.",
   about: `With a jobs module, the API validates inputs and uses the queue and attempts of the job type; without one, the worker validates inputs. Set ${SECRET_VARIABLE} (at least 32 characters) to keep sessions across restarts and servers.`,
-  arguments: {
-    module: {
-      kind: "text",
-      placeholder: "path",
-      complete: "files",
-      optional: true,
-      description: "Module that exports the job types. Default: jobs.module, if set.",
-    },
-  },
+  arguments: { module: MODULE_ARGUMENT },
   flags: { ...LISTEN_FLAGS, store: STORE_FLAG },
-  async run(context, { args }) {
-    warnIfUrlIgnored(context);
-    const hasModule = args.module !== undefined || modulePath(context.config) !== null;
-    const jobs = hasModule ? (await jobsModule(context, args.module)).jobs : [];
-    const hf = await openService(context, { jobs });
-    try {
-      const serving = await serveClient(context, hf);
-      context.output.event({ url: serving.url }, (writer) =>
-        writer.line(`Serving the admin API at ${serving.url}/api/admin`),
-      );
-      await untilStopped(context.signal);
-      await serving.stop();
-    } finally {
-      await hf.close();
-    }
-    return 0;
+  run: (context, { args }) =>
+    serveUntilStopped(context, args.module, ({ url, dashboard }) => [
+      `Serving the admin API at ${url}/api/admin`,
+      `Dashboard: ${dashboard}`,
+    ]),
+});
+
+export const dashboardCommand: Command = command({
+  name: "dashboard",
+  logs: true,
+  summary: "Serve the dashboard on this machine, on any free port.",
+  about: "For a look at any store. Runs no jobs. It stops at Ctrl-C; use holdfast serve to run it all the time.",
+  arguments: { module: MODULE_ARGUMENT },
+  flags: { ...LISTEN_FLAGS, store: STORE_FLAG },
+  examples: [{ line: "dashboard --store sqlite:app.db", description: "Shows the jobs in this file." }],
+  run(context, { args }) {
+    const { values, sources } = context.config;
+    // A service has its port; this is for a moment.
+    const port = sources["server.port"].kind === "default" ? 0 : values["server.port"];
+    const config = { ...context.config, values: { ...values, "server.port": port } };
+    return serveUntilStopped({ ...context, config }, args.module, ({ dashboard }) => [
+      `Dashboard: ${dashboard}`,
+      "Press Ctrl-C to stop.",
+    ]);
   },
 });
+
+/** Serves a store until the command is asked to stop. */
+async function serveUntilStopped(
+  context: Context,
+  module: string | undefined,
+  lines: (serving: Serving) => string[],
+): Promise<number> {
+  warnIfUrlIgnored(context);
+  const hasModule = module !== undefined || modulePath(context.config) !== null;
+  const jobs = hasModule ? (await jobsModule(context, module)).jobs : [];
+  const hf = await openService(context, { jobs });
+  try {
+    const serving = await serveClient(context, hf);
+    const { url, dashboard } = serving;
+    context.output.event({ url, dashboard }, (writer) => lines(serving).forEach((line) => writer.line(line)));
+    await untilStopped(context.signal);
+    await serving.stop();
+  } finally {
+    await hf.close();
+  }
+  return 0;
+}

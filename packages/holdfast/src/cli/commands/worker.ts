@@ -52,7 +52,7 @@ export const workerCommand: Command = command({
       context.output.event({ worker: worker.id, url: serving?.url ?? null }, (writer) =>
         writer.line(
           `Worker ${worker.id} started on ${hideSecret(values.store)} (concurrency ${values["jobs.concurrency"]}, ${from})` +
-            (serving === null ? "" : `; admin API: ${serving.url}/api/admin`),
+            (serving === null ? "" : `; dashboard: ${serving.dashboard}`),
         ),
       );
       await untilStopped(signal);

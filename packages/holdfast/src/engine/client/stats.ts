@@ -10,6 +10,8 @@ export interface Stats {
   counts: readonly { queue: string; type: string; state: State; count: number }[];
   /** How long the oldest due job has been due; null if none is due. Jobs in paused queues are not counted. */
   oldestDueMs: number | null;
+  /** The same for each queue with due jobs, at most 1,000. */
+  oldestDue: readonly { queue: string; dueMs: number }[];
   /** Jobs that finished in the last minute. */
   lastMinute: Record<FinishedState, number>;
   /** Jobs completed per second, over the last minute. */
@@ -32,6 +34,7 @@ export function readStats(stored: StoreStats): Stats {
     types: Object.fromEntries(types),
     counts: stored.counts,
     oldestDueMs: stored.oldestDueMs,
+    oldestDue: stored.oldestDue,
     lastMinute: stored.lastMinute,
     completedPerSecond: stored.lastMinute.completed / 60,
   };

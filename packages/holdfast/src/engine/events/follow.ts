@@ -51,12 +51,17 @@ interface ReadOptions {
   signal: AbortSignal | undefined;
 }
 
+interface Pace {
+  /** A read per second is enough, also after hints; for a follower that shows changes to people. */
+  isCalm?: boolean;
+}
+
 /** Reads the options at once, so that a mistake throws where `hf.follow` is called. */
-export function follow(engine: EngineContext, options: FollowOptions): Followed {
+export function follow(engine: EngineContext, options: FollowOptions, pace: Pace = {}): Followed {
   const { signal: given, ...read } = readOptions(options);
   const ended = new AbortController();
   const signal = given === undefined ? ended.signal : AbortSignal.any([given, ended.signal]);
-  const transitions = followed(engine, read, signal);
+  const transitions = followed(engine, read, signal, pace);
   // A generator that waits would return only after the next transition.
   const returnNow = transitions.return.bind(transitions);
   transitions.return = (value) => {
@@ -70,10 +75,11 @@ async function* followed(
   engine: EngineContext,
   { cursor, matches }: Omit<ReadOptions, "signal">,
   signal: AbortSignal,
+  pace: Pace,
 ): Followed {
   const { transitions: reader } = engine;
   if (reader.followers >= LIMITS.followers) throw new TooManyFollowersError(LIMITS.followers);
-  reader.join();
+  reader.join(pace);
   try {
     let position = cursor === null ? await reader.start() : await positionOf(engine, cursor);
     let shown = await showCursor(engine, position);
@@ -93,7 +99,7 @@ async function* followed(
     // A read that fails because the store is closed, or during an outage, must not hide that this was asked for.
     if (!signal.aborted && !reader.closed) throw error;
   } finally {
-    reader.leave();
+    reader.leave(pace);
   }
 }
 

@@ -11,6 +11,8 @@ const HINT_DELAY_MS = 100;
 const MAX_RETRY_MS = 5_000;
 // Reads at a time. Followers at hundreds of different cursors must not take the connections of workers.
 const MAX_READS = 3;
+// The pause between reads while all followers are calm.
+const CALM_MS = 1_000;
 // Recording continues this long after the last refresh, so that a killed process does not leave it on.
 const RECORD_MS = 60_000;
 const REFRESH_MS = 20_000;
@@ -39,6 +41,8 @@ export class TransitionReader {
   /** Reads that wait until another has ended. */
   readonly #queued: (() => void)[] = [];
   #followers = 0;
+  /** How many of them are content with a read per second. */
+  #calm = 0;
   /** Where a new follower starts: the cursor of the newest read, and its monotonic time. */
   #newest: { cursor: string; at: number } | null = null;
   #starting: Promise<string> | null = null;
@@ -62,16 +66,30 @@ export class TransitionReader {
     return this.#followers;
   }
 
-  /** Call it once for each follower, and `leave` once when it ends. */
-  join(): void {
+  /** All are content with a read per second, whatever happens in between. */
+  get #isCalm(): boolean {
+    return this.#calm === this.#followers;
+  }
+
+  /** Call it once for each follower, and `leave` once when it ends. While all are calm, there is a read per second at most. */
+  join({ isCalm = false }: { isCalm?: boolean } = {}): void {
+    const wasCalm = this.#isCalm;
     this.#followers++;
-    if (this.#followers > 1) return;
-    this.#stopListening = this.#parts.store.listen(() => this.#wake(HINT_DELAY_MS));
+    if (isCalm) this.#calm++;
+    if (this.#followers > 1) {
+      // A long pause may be in progress.
+      if (wasCalm && !isCalm) this.#wake(0);
+      return;
+    }
+    this.#stopListening = this.#parts.store.listen(() => {
+      if (!this.#isCalm) this.#wake(HINT_DELAY_MS);
+    });
     this.#refreshLater();
   }
 
-  leave(): void {
+  leave({ isCalm = false }: { isCalm?: boolean } = {}): void {
     this.#followers--;
+    if (isCalm) this.#calm--;
     if (this.#followers > 0) return;
     this.#stopListening?.();
     this.#refreshTimer?.cancel();
@@ -169,7 +187,8 @@ export class TransitionReader {
   /** Waits for a hint or the poll interval. */
   #pause(failures: number, read: Read): Promise<void> {
     const { capabilities } = this.#parts.store;
-    const pollMs = capabilities.metered ? 2 * DEFAULTS.pollMs : DEFAULTS.pollMs / 4;
+    const shortestMs = capabilities.metered ? 2 * DEFAULTS.pollMs : DEFAULTS.pollMs / 4;
+    const pollMs = this.#isCalm ? Math.max(shortestMs, CALM_MS) : shortestMs;
     // Each read of followers at different cursors is one request.
     const spreadMs = Math.max(pollMs, this.#reads.size * 20);
     const delayMs = failures === 0 ? spreadMs : Math.min(pollMs * 2 ** failures, MAX_RETRY_MS);

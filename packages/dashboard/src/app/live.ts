@@ -1,0 +1,109 @@
+import { computed, effect, signal, type ReadonlySignal } from "@preact/signals";
+import type { JobSummary, StatsResult } from "holdfast/admin";
+import { may, session } from "./api.js";
+import { PREFIX } from "./router.js";
+
+/** Paused by the viewer: nothing on the page changes by itself. */
+export const isPaused = signal(false);
+const isVisible = signal(!document.hidden);
+/** Whether views load again by themselves. */
+export const isLive: ReadonlySignal<boolean> = computed(
+  () => isVisible.value && !isPaused.value && typeof session.value === "object",
+);
+
+/** Counts by state, queue and type, from the event stream. */
+export const stats = signal<StatsResult | null>(null);
+/** How the stream is: `open`, or why it is not. */
+export const stream = signal<"closed" | "opening" | "open">("closed");
+
+type Listener = (jobs: readonly JobSummary[]) => void;
+const listeners = new Set<Listener>();
+
+/** Calls back with the jobs that changed, in any process, at most once per frame. */
+export function onJobs(listener: Listener): () => void {
+  listeners.add(listener);
+  return () => void listeners.delete(listener);
+}
+
+/** What the tab with the stream passes on to the others. */
+type Message = { stats: StatsResult } | { job: JobSummary };
+
+const CHANNEL = `holdfast ${PREFIX}`;
+let changed = new Map<string, JobSummary>();
+let newestStats: StatsResult | null = null;
+let isFrameWanted = false;
+
+/** Signals are written once per frame, however many events there are. */
+function receive(message: Message): void {
+  if ("stats" in message) newestStats = message.stats;
+  else changed.set(message.job.id, message.job);
+  if (isFrameWanted) return;
+  isFrameWanted = true;
+  requestAnimationFrame(() => {
+    isFrameWanted = false;
+    if (newestStats !== null) stats.value = newestStats;
+    newestStats = null;
+    if (changed.size === 0) return;
+    const jobs = [...changed.values()];
+    changed = new Map();
+    for (const listener of listeners) listener(jobs);
+  });
+}
+
+/**
+ * One event stream per browser: browsers allow six connections to a server over HTTP/1.1. The tab that holds a lock has the stream,
+ * and passes events on. Hidden tabs have none and want none.
+ */
+export function startLive(): void {
+  document.addEventListener("visibilitychange", () => (isVisible.value = !document.hidden));
+  const channel = typeof BroadcastChannel === "undefined" ? null : new BroadcastChannel(CHANNEL);
+  channel?.addEventListener("message", ({ data }) => {
+    if (!isLive.peek()) return;
+    stream.value = "open";
+    receive(data as Message);
+  });
+  effect(() => {
+    if (!isLive.value || !may("viewer")) {
+      stream.value = "closed";
+      return;
+    }
+    const ended = new AbortController();
+    stream.value = "opening";
+    void withLock(ended.signal, () =>
+      readStream(ended.signal, (message) => {
+        receive(message);
+        channel?.postMessage(message);
+      }),
+    );
+    return () => ended.abort();
+  });
+}
+
+/** Waits for the lock of this browser, and keeps it until the work ends. */
+async function withLock(signal: AbortSignal, work: () => Promise<void>): Promise<void> {
+  const { locks } = navigator as { locks?: LockManager };
+  // Only over HTTPS and on localhost.
+  if (locks === undefined) return work();
+  try {
+    await locks.request(CHANNEL, { signal }, work);
+  } catch {
+    // The tab was hidden before it got the lock.
+  }
+}
+
+function readStream(signal: AbortSignal, onMessage: (message: Message) => void): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    const source = new EventSource(`${PREFIX}/api/admin/events`);
+    const parse = (event: Event): unknown => JSON.parse((event as MessageEvent<string>).data);
+    source.addEventListener("open", () => (stream.value = "open"));
+    // It reconnects by itself.
+    source.addEventListener("error", () => (stream.value = "opening"));
+    source.addEventListener("stats", (event) => onMessage({ stats: parse(event) as StatsResult }));
+    source.addEventListener("job", (event) => onMessage({ job: parse(event) as JobSummary }));
+    signal.addEventListener("abort", () => {
+      source.close();
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,103 @@
+import { effect, signal, untracked, type ReadonlySignal } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+import { connection, session } from "./api.js";
+import { isLive } from "./live.js";
+
+/** Data from the server. What was loaded is kept while it is loaded again, and when that fails. */
+export interface Resource<T> {
+  /** Undefined: not loaded yet. */
+  readonly data: ReadonlySignal<T | undefined>;
+  readonly error: ReadonlySignal<unknown>;
+  readonly loading: ReadonlySignal<boolean>;
+  /** Loads it now. */
+  reload(): Promise<void>;
+}
+
+interface Options {
+  /** Loads it again after so many milliseconds, while the page is visible and live. */
+  every?: number;
+}
+
+/** What views loaded before, so that a view that is opened again is filled at once. */
+const kept = new Map<string, unknown>();
+const MAX_KEPT = 60;
+
+/**
+ * Loads data for a view. `key` names it: with another key, it is loaded anew, and what a former visit loaded is shown meanwhile.
+ */
+export function useResource<T>(key: string, load: () => Promise<T>, { every }: Options = {}): Resource<T> {
+  const resource = useMemo(() => newResource(key, load), [key]);
+  resource.load = load;
+  useEffect(() => {
+    void resource.reload();
+    if (every === undefined) return () => resource.stop();
+    let timer: ReturnType<typeof setInterval> | undefined;
+    const off = effect(() => {
+      clearInterval(timer);
+      if (!isLive.value) return;
+      timer = setInterval(() => void resource.reload(), every);
+    });
+    return () => {
+      off();
+      clearInterval(timer);
+      resource.stop();
+    };
+  }, [resource, every]);
+  useEffect(
+    () =>
+      // Loads again what failed while the server did not respond, or after a new session.
+      effect(() => {
+        const isBack = connection.value.online && typeof session.value === "object";
+        if (isBack && untracked(() => resource.error.value) !== undefined) void resource.reload();
+      }),
+    [resource],
+  );
+  return resource;
+}
+
+function newResource<T>(key: string, first: () => Promise<T>): Resource<T> & { load: () => Promise<T>; stop(): void } {
+  const data = signal<T | undefined>(kept.get(key) as T | undefined);
+  const error = signal<unknown>(undefined);
+  const loading = signal(false);
+  let newest = 0;
+  const resource = {
+    data,
+    error,
+    loading,
+    load: first,
+    async reload(): Promise<void> {
+      const number = ++newest;
+      loading.value = true;
+      try {
+        const loaded = await resource.load();
+        // A later call was started meanwhile.
+        if (number !== newest) return;
+        keep(key, loaded);
+        data.value = loaded;
+        error.value = undefined;
+      } catch (thrown) {
+        if (number === newest) error.value = thrown;
+      } finally {
+        if (number === newest) loading.value = false;
+      }
+    },
+    stop(): void {
+      newest++;
+    },
+  };
+  return resource;
+}
+
+function keep(key: string, value: unknown): void {
+  kept.delete(key);
+  kept.set(key, value);
+  for (const oldest of kept.keys()) {
+    if (kept.size <= MAX_KEPT) break;
+    kept.delete(oldest);
+  }
+}
+
+/** After another caller has signed in. */
+export function forgetAll(): void {
+  kept.clear();
+}

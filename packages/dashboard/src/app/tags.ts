@@ -1,0 +1,4 @@
+/** Tags that are separated by commas. */
+export function tagsOf(text: string): string[] {
+  return [...new Set(text.split(",").map((tag) => tag.trim()))].filter((tag) => tag !== "");
+}

@@ -1,0 +1,19 @@
+import { render } from "preact";
+import { startSession } from "./app/api.js";
+import { startDensity } from "./app/density.js";
+import { startLive } from "./app/live.js";
+import { startRouter } from "./app/router.js";
+import { startTheme } from "./app/theme.js";
+import { Shell } from "./shell.js";
+import "./styles/tokens.css";
+import "./styles/app.css";
+import "./styles/dashboard.css";
+
+startTheme();
+startDensity();
+startRouter();
+startLive();
+void startSession();
+
+const root = document.getElementById("app");
+if (root !== null) render(<Shell />, root);

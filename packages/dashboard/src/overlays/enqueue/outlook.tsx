@@ -1,0 +1,101 @@
+import type { NewJobBody, QueueResult, TypeResult, WorkerResult } from "holdfast/admin";
+import type { JSX } from "preact";
+import { api } from "../../app/api.js";
+import { coarse, duration, plural } from "../../app/format.js";
+import { now } from "../../app/now.js";
+import { useResource } from "../../app/resource.js";
+import { Icon, type IconName } from "../../ui/icon.js";
+
+interface Around {
+  queues: readonly QueueResult[];
+  /** All queues are. */
+  paused: boolean;
+  workers: readonly WorkerResult[];
+}
+
+async function loadAround(): Promise<Around> {
+  const [{ queues, paused }, { workers }] = await Promise.all([api.queues.list(), api.workers.list()]);
+  return { queues, paused, workers };
+}
+
+interface OutlookProps {
+  body: NewJobBody;
+  /** Those of the type; null: not known. */
+  defaults: TypeResult["defaults"];
+}
+
+/** What will happen to the job, as far as the server knows now. */
+export function Outlook({ body, defaults }: OutlookProps): JSX.Element {
+  const { value: around } = useResource("job around", loadAround).data;
+  const { type, queue = defaults?.queue } = body;
+  const lines: (Line | null)[] = [
+    defaults === null ? null : { icon: "info", colour: "pending", text: optionsText(body, defaults) },
+    around === undefined ? null : pauseLine(queue, around, now.value),
+    around === undefined ? null : workersLine(type, queue, around, now.value),
+  ];
+  return (
+    <>
+      <p class="label">What will happen</p>
+      {type === "" && <p class="t3">Choose a type first.</p>}
+      <ul class="what-l">
+        {type !== "" &&
+          lines.map(
+            (line) =>
+              line !== null && (
+                <li key={line.text} class={`s-${line.colour}`}>
+                  <Icon name={line.icon} />
+                  <bdi>{line.text}</bdi>
+                </li>
+              ),
+          )}
+      </ul>
+    </>
+  );
+}
+
+/** What applies: the options of the job, or else those of its type. */
+function optionsText(body: NewJobBody, defaults: NonNullable<OutlookProps["defaults"]>): string {
+  const { queue, priority, maxAttempts, timeoutMs, tags } = { ...defaults, ...body };
+  return [
+    `Queue ${queue}`,
+    `priority ${priority}`,
+    `up to ${plural(maxAttempts, "attempt")}`,
+    ...(timeoutMs === null ? [] : [`timeout ${duration(timeoutMs)}`]),
+    ...tags.map((tag) => `tag ${tag}`),
+  ].join(", ");
+}
+
+interface Line {
+  icon: IconName;
+  colour: string;
+  text: string;
+}
+
+function lineOf(isMet: boolean, text: string): Line {
+  return isMet ? { icon: "check", colour: "completed", text } : { icon: "alert", colour: "failed", text };
+}
+
+/** `queue`: undefined where the type's is not known. */
+function pauseLine(queue: string | undefined, { queues, paused }: Around, at: number): Line | null {
+  if (paused) return lineOf(false, "All queues are paused");
+  if (queue === undefined) return null;
+  const own = queues.find((each) => each.queue === queue);
+  if (own?.paused !== true) return lineOf(true, `Queue ${queue} is not paused`);
+  const since = own.pausedAt === null ? "is paused" : `has been paused for ${coarse(at - Date.parse(own.pausedAt))}`;
+  return lineOf(false, `Queue ${queue} ${since}${own.pausedBy === null ? "" : ` by ${own.pausedBy}`}`);
+}
+
+/** Like the engine: a worker that has sent no heartbeat for so long is missing. */
+const MISSING_MS = 60_000;
+
+function workersLine(type: string, queue: string | undefined, { workers }: Around, at: number): Line {
+  const live = workers.filter(({ left, seenAt }) => !left && Date.parse(seenAt) > at - MISSING_MS);
+  const able = live.filter(
+    ({ queues, types, draining }) =>
+      !draining && (queue === undefined || queues === null || queues.includes(queue)) && types.includes(type),
+  );
+  if (able.length === 0) return lineOf(false, live.length === 0 ? "No worker is live" : `No live worker takes ${type}`);
+  const free = able.reduce((sum, { concurrency, running }) => sum + Math.max(0, concurrency - running), 0);
+  const takes = `${plural(able.length, "live worker takes", "live workers take")} ${type}`;
+  return lineOf(true, free === 0 ? `${takes}, and no one is free` : `${takes} and can start ${free} more`);
+}

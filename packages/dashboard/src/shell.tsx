@@ -1,0 +1,381 @@
+import { signal } from "@preact/signals";
+import type { ComponentType, JSX } from "preact";
+import { useEffect } from "preact/hooks";
+import { connection, may, session } from "./app/api.js";
+import { short } from "./app/format.js";
+import { addShortcuts, startKeys } from "./app/keys.js";
+import { isPaused, stats } from "./app/live.js";
+import { now } from "./app/now.js";
+import { go, hrefOf, route } from "./app/router.js";
+import { nextTheme, theme } from "./app/theme.js";
+import { announced } from "./app/toasts.js";
+import { Button } from "./ui/button.js";
+import { Icon, type IconName } from "./ui/icon.js";
+import { Skeleton } from "./ui/page-states.js";
+import { Toasts } from "./ui/toasts.js";
+
+/** What a view module exports. */
+export interface ViewModule {
+  default: ComponentType;
+}
+
+interface ViewLine {
+  title: string;
+  icon: IconName;
+  /** The lowest role that sees it. */
+  role: "user" | "viewer" | "admin";
+  load: () => Promise<ViewModule>;
+  /** Views of one thing, below the list: `/jobs/:id`. */
+  loadOne?: () => Promise<ViewModule>;
+}
+
+/** The views, by the first part of their path. Each is loaded when it is first shown. */
+const VIEWS: Readonly<Record<string, ViewLine>> = {
+  "": { title: "Overview", icon: "overview", role: "viewer", load: () => import("./views/overview.js") },
+  jobs: {
+    title: "Jobs",
+    icon: "jobs",
+    role: "user",
+    load: () => import("./views/jobs.js"),
+    loadOne: () => import("./views/job.js"),
+  },
+  failures: { title: "Failures", icon: "failures", role: "viewer", load: () => import("./views/failures.js") },
+  schedules: {
+    title: "Schedules",
+    icon: "schedules",
+    role: "viewer",
+    load: () => import("./views/schedules.js"),
+    loadOne: () => import("./views/schedule.js"),
+  },
+  queues: { title: "Queues", icon: "queues", role: "viewer", load: () => import("./views/queues.js") },
+  workers: { title: "Workers", icon: "workers", role: "viewer", load: () => import("./views/workers.js") },
+  audit: { title: "Audit log", icon: "audit", role: "admin", load: () => import("./views/audit.js") },
+  tokens: { title: "API tokens", icon: "tokens", role: "admin", load: () => import("./views/tokens.js") },
+};
+
+/** The groups of the navigation. */
+const GROUPS = [
+  ["", "jobs", "failures"],
+  ["schedules", "queues", "workers"],
+  ["audit", "tokens"],
+] as const;
+
+function isShown({ role }: ViewLine): boolean {
+  return role === "user" ? typeof session.value === "object" : may(role);
+}
+
+const loaded = signal<ReadonlyMap<string, ComponentType>>(new Map());
+const failed = signal<string | null>(null);
+
+/** The component of a view; undefined while it is loaded. */
+function viewOf(name: string, line: ViewLine, isOne: boolean): ComponentType | undefined {
+  const key = isOne ? `${name}/` : name;
+  const known = loaded.value.get(key);
+  if (known === undefined && failed.value !== key) {
+    const load = isOne ? line.loadOne : line.load;
+    load?.().then(
+      (module) => (loaded.value = new Map(loaded.value).set(key, module.default)),
+      // The server has a newer version, and no longer these files.
+      () => (failed.value = key),
+    );
+  }
+  return known;
+}
+
+export function Shell(): JSX.Element {
+  const { value: who } = session;
+  useEffect(() => {
+    startKeys(openPalette);
+    return addShortcuts([
+      { key: "?", about: "Show the shortcuts", run: () => void openOverlay("keys") },
+      { key: "p", about: "Pause or resume live updates", run: () => (isPaused.value = !isPaused.value) },
+      { key: "t", about: "Switch between light and dark", run: nextTheme },
+    ]);
+  }, []);
+  if (who === "loading") return <p class="starting">{connection.value.online ? "" : "The server does not respond."}</p>;
+  if (who === "none") return <Login />;
+  return (
+    <div class={`app ${connection.value.online ? "" : "stale"}`}>
+      <a class="skip" href="#content">
+        Skip to the content
+      </a>
+      <Sidebar />
+      <div class="main">
+        <Banner />
+        <Page />
+      </div>
+      <TabBar />
+      <Toasts />
+      <p class="sr" role="status">
+        {announced.value}
+      </p>
+      <Overlay />
+    </div>
+  );
+}
+
+function Page(): JSX.Element {
+  const [name = "", one] = route.value.parts;
+  const line = Object.hasOwn(VIEWS, name) ? VIEWS[name] : undefined;
+  const isOne = one !== undefined;
+  // A user sees only their jobs.
+  const mustLeave = name === "" && line !== undefined && !isShown(line);
+  useEffect(() => {
+    if (mustLeave) go(hrefOf("/jobs"), { replace: true });
+  }, [mustLeave]);
+  if (mustLeave) return <></>;
+  if (line === undefined || !isShown(line) || (isOne && line.loadOne === undefined)) {
+    return (
+      <>
+        <Top title="Not found" />
+        <main class="page" id="content">
+          <p>
+            This page does not exist, or your role may not see it.{" "}
+            <a class="link" href={hrefOf("/")}>
+              Go to the start
+            </a>
+          </p>
+        </main>
+      </>
+    );
+  }
+  const View = viewOf(name, line, isOne);
+  document.title = `${isOne ? `${one} · ` : ""}${line.title} · Holdfast`;
+  return (
+    <>
+      <Top title={line.title} {...(isOne && { one, parent: hrefOf(`/${name}`) })} />
+      <main class="page" id="content" tabIndex={-1}>
+        {View !== undefined ? <View key={route.value.path} /> : failed.value === null ? <Skeleton /> : <Outdated />}
+      </main>
+    </>
+  );
+}
+
+function Outdated(): JSX.Element {
+  return (
+    <div class="empty">
+      <Icon name="retry" />
+      <h2>The server has another version of this page.</h2>
+      <Button onClick={() => location.reload()}>Load it again</Button>
+    </div>
+  );
+}
+
+function Top({ title, one, parent }: { title: string; one?: string; parent?: string }): JSX.Element {
+  return (
+    <header class="top">
+      <div class="crumb">
+        {one === undefined ? (
+          <h1>{title}</h1>
+        ) : (
+          <>
+            <a href={parent ?? hrefOf("/")} class="t2">
+              {title}
+            </a>
+            <span class="sep">/</span>
+            <h1 class="cut" title={one}>
+              {one}
+            </h1>
+          </>
+        )}
+      </div>
+      <button
+        type="button"
+        class="find push"
+        onClick={openPalette}
+        title="Search or jump to…"
+        aria-keyshortcuts={isMac() ? "Meta+K" : "Control+K"}
+      >
+        <Icon name="search" />
+        <span>Search or jump to…</span>
+        <kbd class="kbd" aria-hidden="true">
+          {isMac() ? "⌘K" : "Ctrl K"}
+        </kbd>
+      </button>
+      <LiveButton />
+      {may("operator") && (
+        <Button icon="plus" label="Enqueue" title="Enqueue a job" onClick={() => void openOverlay("enqueue")}>
+          Enqueue
+        </Button>
+      )}
+    </header>
+  );
+}
+
+function LiveButton(): JSX.Element {
+  const isOn = !isPaused.value;
+  return (
+    <button
+      type="button"
+      class={`live ${isOn ? "s-completed" : "s-failed"}`}
+      aria-pressed={isOn}
+      title={`${isOn ? "Pause" : "Resume"} live updates (p)`}
+      onClick={() => (isPaused.value = isOn)}
+    >
+      {isOn ? <span class="dot pulse" /> : <Icon name="pause" />}
+      <span class="wide-only">{isOn ? "Live" : "Paused"}</span>
+    </button>
+  );
+}
+
+function Sidebar(): JSX.Element {
+  const { value: who } = session;
+  return (
+    <aside class="side">
+      <a class="brand" href={hrefOf("/")}>
+        <svg
+          viewBox="0 0 20 20"
+          fill="none"
+          stroke="currentColor"
+          stroke-width="2.2"
+          stroke-linecap="round"
+          aria-hidden="true"
+        >
+          <path d="M4.5 2.5v15M15.5 2.5v15" />
+          <path d="M4.5 8.2c3.2 0 3.2 3.6 5.5 3.6s2.3-3.6 5.5-3.6" />
+        </svg>
+        <span>Holdfast</span>
+      </a>
+      {GROUPS.map((names, at) => {
+        const shown = names.filter((name) => isShown(VIEWS[name] as ViewLine));
+        return (
+          shown.length > 0 && (
+            <nav key={at} class="nav" aria-label={["Jobs", "System", "Administration"][at]}>
+              {shown.map((name) => (
+                <NavLink key={name} name={name} />
+              ))}
+            </nav>
+          )
+        );
+      })}
+      <div class="side-foot">
+        <button type="button" onClick={nextTheme} title="Switch the theme (t)">
+          <Icon name="theme" />
+          <span class="lb">{{ system: "System theme", light: "Light theme", dark: "Dark theme" }[theme.value]}</span>
+        </button>
+        {typeof who === "object" && (
+          <button type="button" onClick={() => void openOverlay("account")} title={`${who.name}, ${who.role}`}>
+            <span class="avatar">{who.name.charAt(0).toUpperCase()}</span>
+            <span class="lb cut">
+              {who.name} · {who.role}
+            </span>
+          </button>
+        )}
+      </div>
+    </aside>
+  );
+}
+
+function NavLink({ name }: { name: string }): JSX.Element {
+  const line = VIEWS[name] as ViewLine;
+  const isCurrent = (route.value.parts[0] ?? "") === name;
+  const dead = name === "failures" ? (stats.value?.states.dead ?? 0) : 0;
+  return (
+    <a href={hrefOf(`/${name}`)} title={line.title} aria-current={isCurrent ? "page" : undefined}>
+      <Icon name={line.icon} />
+      <span class="lb">{line.title}</span>
+      {dead > 0 && (
+        <span class="n bad" title={`${dead} dead jobs`}>
+          {short(dead)}
+        </span>
+      )}
+      {name === "queues" && stats.value?.paused === true && (
+        <span class="n warn" title="All queues are paused">
+          <Icon name="pause" />
+        </span>
+      )}
+    </a>
+  );
+}
+
+/** At the bottom of narrow screens. */
+function TabBar(): JSX.Element {
+  const names = (["", "jobs", "failures", "schedules"] as const).filter((name) => isShown(VIEWS[name] as ViewLine));
+  return (
+    <nav class="tabbar" aria-label="Main">
+      {names.map((name) => {
+        const { title, icon } = VIEWS[name] as ViewLine;
+        return (
+          <a
+            key={name}
+            href={hrefOf(`/${name}`)}
+            aria-current={(route.value.parts[0] ?? "") === name ? "page" : undefined}
+          >
+            <Icon name={icon} />
+            {title}
+          </a>
+        );
+      })}
+      <button type="button" onClick={() => void openOverlay("account")}>
+        <Icon name="more" />
+        More
+      </button>
+    </nav>
+  );
+}
+
+/** Says why the page does not change: no server, no session, or only reading is allowed. */
+function Banner(): JSX.Element | null {
+  const { value: state } = connection;
+  if (!state.online) {
+    const seconds = Math.max(0, Math.ceil((state.retryAt - now.value) / 1_000));
+    return (
+      <div class="banner s-failed" role="alert">
+        <Icon name="offline" />
+        <span>
+          <b>No connection to the server.</b> {seconds > 0 ? `Next try in ${seconds} s.` : "Trying…"}
+        </span>
+      </div>
+    );
+  }
+  if (session.value === "expired") {
+    return (
+      <div class="banner s-failed" role="alert">
+        <Icon name="lock" />
+        <span>
+          <b>Your session has expired.</b> This page is kept.
+        </span>
+        <Button class="push" small onClick={() => void openOverlay("login")}>
+          Sign in
+        </Button>
+      </div>
+    );
+  }
+  return null;
+}
+
+function isMac(): boolean {
+  return navigator.platform.startsWith("Mac");
+}
+
+/** What is shown above the page. Its module is loaded when it is first opened. */
+type OverlayName = "palette" | "keys" | "enqueue" | "account" | "login";
+const overlay = signal<{ name: OverlayName; View: ComponentType<{ onClose: () => void }> } | null>(null);
+const OVERLAYS: Readonly<Record<OverlayName, () => Promise<{ default: ComponentType<{ onClose: () => void }> }>>> = {
+  palette: () => import("./overlays/palette.js"),
+  keys: () => import("./overlays/shortcuts.js"),
+  enqueue: () => import("./overlays/enqueue.js"),
+  account: () => import("./overlays/account.js"),
+  login: () => import("./overlays/login-again.js"),
+};
+
+async function openOverlay(name: OverlayName): Promise<void> {
+  const { default: View } = await OVERLAYS[name]();
+  overlay.value = { name, View };
+}
+function openPalette(): void {
+  void openOverlay("palette");
+}
+
+function Overlay(): JSX.Element | null {
+  if (overlay.value === null) return null;
+  const { View } = overlay.value;
+  return <View onClose={() => (overlay.value = null)} />;
+}
+
+const loginPage = signal<ComponentType | null>(null);
+function Login(): JSX.Element {
+  const { value: View } = loginPage;
+  if (View === null) void import("./views/login.js").then((module) => (loginPage.value = module.default));
+  return View === null ? <></> : <View />;
+}

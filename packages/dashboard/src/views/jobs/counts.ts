@@ -1,0 +1,71 @@
+import type { CountResult, JobConditions, StatsResult } from "holdfast/admin";
+import { api, may } from "../../app/api.js";
+import { stats } from "../../app/live.js";
+import { number } from "../../app/format.js";
+import { useResource } from "../../app/resource.js";
+import { STATES, type State } from "./filter.js";
+
+export type Counts = Readonly<Record<State | "all", CountResult | null>>;
+
+const EVERY_MS = 15_000;
+
+/** How many jobs match in each state, whatever states the filter has. Null: not counted. */
+export function useCounts(conditions: JobConditions, isImpossible: boolean): Counts & { reload: () => void } {
+  const { state: _state, ...others } = conditions;
+  const live = may("viewer") ? fromStats(others, stats.value) : null;
+  // A search reads the inputs or errors of many jobs, seven times as many for seven states.
+  const isCounted = live === null && others.input === undefined && others.error === undefined && !isImpossible;
+  const key = isCounted ? `jobs.counts ${JSON.stringify(others)}` : "jobs.counts";
+  const resource = useResource(
+    key,
+    async () => (isCounted ? countAll(others) : undefined),
+    isCounted ? { every: EVERY_MS } : {},
+  );
+  const counted = isCounted ? resource.data.value : undefined;
+  const counts = Object.fromEntries(
+    STATES.map((state) => [state, isImpossible ? exact(0) : (live?.[state] ?? counted?.[state] ?? null)]),
+  ) as Record<State, CountResult | null>;
+  return { ...counts, all: sum(Object.values(counts)), reload: () => void resource.reload() };
+}
+
+async function countAll(others: JobConditions): Promise<Record<State, CountResult>> {
+  const counts = await Promise.all(STATES.map((state) => api.jobs.count({ ...others, state: [state] })));
+  return Object.fromEntries(STATES.map((state, at) => [state, counts[at]])) as Record<State, CountResult>;
+}
+
+/** The store's counters are enough for types alone and queues alone. They arrive each second anyway. */
+function fromStats(
+  { type, queue, ...others }: JobConditions,
+  known: StatsResult | null,
+): Record<State, CountResult> | null {
+  if (known === null || Object.keys(others).length > 0 || (type !== undefined && queue !== undefined)) return null;
+  const names = type ?? queue;
+  if (names === undefined) return toExact([known.states]);
+  const counts = type === undefined ? known.queues : known.types;
+  // Those with the fewest jobs are not listed.
+  if (!names.every((name) => Object.hasOwn(counts, name))) return null;
+  return toExact(names.map((name) => counts[name] as Record<State, number>));
+}
+
+function toExact(parts: readonly Readonly<Record<State, number>>[]): Record<State, CountResult> {
+  const of = (state: State): number => parts.reduce((total, part) => total + part[state], 0);
+  return Object.fromEntries(STATES.map((state) => [state, exact(of(state))])) as Record<State, CountResult>;
+}
+
+function exact(count: number): CountResult {
+  return { count, exact: true };
+}
+
+export function sum(counts: readonly (CountResult | null)[]): CountResult | null {
+  let total = exact(0);
+  for (const each of counts) {
+    if (each === null) return null;
+    total = { count: total.count + each.count, exact: total.exact && each.exact };
+  }
+  return total;
+}
+
+/** "12,408", or "> 10,000" where the server stopped counting. */
+export function countText({ count, exact: isExact }: CountResult): string {
+  return isExact ? number(count) : `> ${number(count)}`;
+}

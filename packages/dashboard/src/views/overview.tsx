@@ -1,0 +1,120 @@
+import type { JSX } from "preact";
+import { useMemo } from "preact/hooks";
+import { api, may } from "../app/api.js";
+import { stats } from "../app/live.js";
+import { now } from "../app/now.js";
+import { useResource } from "../app/resource.js";
+import { route } from "../app/router.js";
+import { Skeleton } from "../ui/page-states.js";
+import { FinishedCard, TimesCard, usePoints } from "./overview/charts.js";
+import { useDeadCounts } from "./overview/dead-counts.js";
+import { Figures } from "./overview/figures.js";
+import { FirstJob } from "./overview/first-job.js";
+import { ChangesCard, FailuresCard, SchedulesCard, WorkersCard } from "./overview/lists.js";
+import { QueuesCard } from "./overview/queues-card.js";
+import { completePoints, RANGES, readRange, sumOf } from "./overview/range.js";
+import { WarningList } from "./overview/warning-list.js";
+import { findWarnings } from "./overview/warnings.js";
+import "../styles/overview.css";
+
+// Counts come from the event stream. All of these together are less than a call of the store per second.
+const QUEUES_MS = 15_000;
+const WORKERS_MS = 10_000;
+const ERRORS_MS = 10_000;
+const SLOW_MS = 30_000;
+/** A queue falls behind if its oldest job has been due for longer than so many minutes ago. */
+const BEFORE_POINTS = 10;
+
+export default function Overview(): JSX.Element {
+  const range = readRange(route.value.query);
+  const { ms, resolution, everyMs } = RANGES[range];
+  const history = useResource(
+    `overview history ${range}`,
+    () => api.history.get({ from: new Date(Date.now() - ms).toISOString(), resolution }),
+    { every: everyMs },
+  );
+  const byQueue = useResource("overview history by queue", () => api.history.get({ by: "queue" }), { every: SLOW_MS });
+  const queues = useResource("overview queues", () => api.queues.list({}), { every: QUEUES_MS });
+  const workers = useResource("overview workers", () => api.workers.list({}), { every: WORKERS_MS });
+  const groups = useResource("overview errors", () => api.errors.list({ limit: 100 }), { every: ERRORS_MS });
+  const schedules = useResource("overview schedules", () => api.schedules.list({ limit: 200 }), { every: SLOW_MS });
+  const counted = useResource("overview stats", () => api.jobs.stats({}));
+  const dead = useDeadCounts(groups.data.value?.groups);
+  const points = usePoints({ history, range });
+  const hourBefore = useMemo(() => beforeOf(byQueue.data.value), [byQueue.data.value]);
+  const current = stats.value ?? counted.data.value;
+
+  const isKnown =
+    workers.data.value !== undefined && queues.data.value !== undefined && groups.data.value !== undefined;
+  const warnings =
+    current === undefined || !isKnown
+      ? undefined
+      : findWarnings({
+          now: now.value,
+          stats: current,
+          workers: workers.data.value?.workers,
+          queues: queues.data.value?.queues,
+          groups: groups.data.value?.groups,
+          dead,
+          schedules: schedules.data.value?.schedules,
+          before: hourBefore.dueMs,
+        });
+  const isEmpty = current !== undefined && current.counts.length === 0 && schedules.data.value?.schedules.length === 0;
+  if (isEmpty && warnings?.length === 0) return <FirstJob workers={workers.data.value?.workers ?? []} />;
+  return (
+    <>
+      <WarningList warnings={warnings} onChanged={() => queues.reload()} />
+      {current === undefined ? (
+        <div class="card">
+          <Skeleton rows={4} />
+        </div>
+      ) : (
+        <Figures
+          stats={current}
+          points={history.data.value === undefined ? undefined : points}
+          range={range}
+          workers={workers.data.value?.workers}
+          diedInHour={hourBefore.died}
+        />
+      )}
+      <div class="cols cols-21 stretch">
+        <FinishedCard history={history} range={range} />
+        <TimesCard history={history} range={range} />
+      </div>
+      <div class="cols cols-21 stretch">
+        {current === undefined ? (
+          <div class="card">
+            <Skeleton rows={8} />
+          </div>
+        ) : (
+          <QueuesCard stats={current} queues={queues.data.value?.queues} byQueue={byQueue.data.value} />
+        )}
+        <FailuresCard groups={groups} />
+      </div>
+      <div class={`cols stretch ${may("admin") ? "cols-111 keep2" : "cols-2"}`}>
+        <SchedulesCard schedules={schedules} />
+        <WorkersCard workers={workers} />
+        {may("admin") && <Changes />}
+      </div>
+    </>
+  );
+}
+
+function Changes(): JSX.Element {
+  const audit = useResource("overview audit", () => api.audit.list({ limit: 6 }), { every: SLOW_MS });
+  return <ChangesCard audit={audit} />;
+}
+
+/** From the last hour: how long jobs were due some minutes ago, and how many died. */
+function beforeOf(byQueue: Awaited<ReturnType<typeof api.history.get>> | undefined): {
+  dueMs: ReadonlyMap<string, number>;
+  died: number | undefined;
+} {
+  const dueMs = new Map<string, number>();
+  for (const { name, points } of byQueue?.series ?? []) {
+    const before = completePoints(points, "minute", now.peek()).at(-BEFORE_POINTS)?.oldestDueMs;
+    if (name !== null && before != null) dueMs.set(name, before);
+  }
+  const died = byQueue?.series.reduce((sum, { points }) => sum + sumOf(points, "dead"), 0);
+  return { dueMs, died };
+}

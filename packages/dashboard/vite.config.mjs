@@ -1,0 +1,60 @@
+import { join } from "node:path";
+import { defineConfig } from "vite";
+
+const core = join(import.meta.dirname, "../holdfast/src");
+
+/** The list of routes has a sentence about each, for the reference. The dashboard needs none of them. */
+function withoutSentences() {
+  return {
+    name: "without-sentences",
+    /** @param {string} code @param {string} id */
+    transform(code, id) {
+      return id.endsWith("/contract/routes.ts") ? code.replaceAll(/\n\s+about:\s+"(?:[^"\\]|\\.)*",?/g, "") : null;
+    },
+  };
+}
+
+/** The first group that a module belongs to. Modules of none, such as the library of charts, keep chunks of their own. */
+const GROUPS = [
+  ["more", /\/src\/(?:views|overlays)\/(?!overview|jobs?[/.]|enqueue|failures\/placeholders)/],
+  ["jobs", /\/src\/views\/jobs[/.]/],
+  ["job", /\/src\/(?:views\/job[/.]|ui\/(?:json-|schema-|field)|overlays\/enqueue)/],
+  ["overview", /\/src\/views\/overview(?:\.tsx$|\/(?!plot))/],
+  ["main", /\/src\/(?!views\/overview|overlays)|\/node_modules\/@?preact|preload-helper|rolldown.runtime/],
+];
+
+export default defineConfig({
+  root: import.meta.dirname,
+  base: "./",
+  plugins: [withoutSentences()],
+  oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
+  resolve: {
+    alias: [
+      { find: "#client", replacement: join(core, "admin/contract/client.ts") },
+      // The source of the core imports its modules by the names of their outputs.
+      { find: /^(\.{1,2}\/.*)\.js$/, replacement: "$1" },
+    ],
+  },
+  build: {
+    outDir: "dist/site",
+    emptyOutDir: true,
+    target: "es2022",
+    modulePreload: false,
+    cssCodeSplit: false,
+    assetsInlineLimit: 0,
+    manifest: true,
+    reportCompressedSize: false,
+    // All of them have light-dark(), which halves the sheet.
+    cssTarget: ["chrome123", "firefox121", "safari17.5"],
+    rolldownOptions: {
+      input: { main: "src/main.tsx" },
+      output: {
+        // Small chunks compress badly.
+        codeSplitting: {
+          includeDependenciesRecursively: false,
+          groups: GROUPS.map(([name, test], at) => ({ name, test, priority: GROUPS.length - at })),
+        },
+      },
+    },
+  },
+});

@@ -1,0 +1,125 @@
+import { lambdaHandler } from "holdfast/admin";
+import { describe, expect, it } from "vitest";
+import { serve } from "#src/admin/http/serve.js";
+import { adminScene } from "./scene.js";
+
+const PAGE = { headers: { accept: "text/html,*/*;q=0.8" } };
+const POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'";
+
+/** The URLs that the page loads. */
+function filesOf(page: string): string[] {
+  return [...page.matchAll(/(?:src|href)="(\/[^"]+)"/g)].map(([, url = ""]) => url);
+}
+
+describe("the dashboard's page", () => {
+  it("is the same at every view, with a strict policy", async () => {
+    const { send } = await adminScene("sqlite::memory:");
+    const first = await send("/", PAGE);
+    expect(first.headers.get("content-security-policy")).toBe(POLICY);
+    expect(first.headers.get("x-content-type-options")).toBe("nosniff");
+    const page = await first.text();
+    for (const path of [
+      "/jobs",
+      "/jobs/0199-x",
+      "/failures",
+      "/schedules/a%2Fb",
+      "/queues",
+      "/workers",
+      "/audit",
+      "/tokens",
+    ]) {
+      const response = await send(path, PAGE);
+      expect([path, response.status, await response.text()]).toEqual([path, 200, page]);
+    }
+    // Nothing inline, and nothing from elsewhere.
+    expect(page).not.toMatch(/<style|<script(?![^>]* src=)|style=|https?:/);
+    const head = await send("/", { method: "HEAD", ...PAGE });
+    expect([head.status, await head.text()]).toEqual([200, ""]);
+  });
+
+  it("loads files that can be cached forever, compressed if the client accepts it", async () => {
+    const { send } = await adminScene("sqlite::memory:");
+    const files = filesOf(await (await send("/", PAGE)).text());
+    expect(files.length).toBeGreaterThanOrEqual(2);
+    for (const file of files) {
+      const compressed = await send(file, { headers: { "accept-encoding": "gzip" } });
+      expect(compressed.headers.get("content-encoding")).toBe("gzip");
+      expect(compressed.headers.get("cache-control")).toBe("public, max-age=31536000, immutable");
+      expect(compressed.headers.get("content-type")).toMatch(/^text\/(?:javascript|css); charset=utf-8$/);
+      const plain = await send(file, { headers: { "accept-encoding": "identity" } });
+      expect(plain.headers.get("content-encoding")).toBeNull();
+      expect(await plain.text()).toBe(await compressed.text());
+      const refused = await send(file, { headers: { "accept-encoding": "gzip;q=0, br" } });
+      expect(refused.headers.get("content-encoding")).toBeNull();
+    }
+    for (const path of ["/assets/none.js", "/assets/__proto__", "/assets/constructor", "/assets/..%2f..%2fetc"]) {
+      expect((await send(path)).status).toBe(404);
+    }
+  });
+
+  it("is not shown to programs, on unknown paths, or if it is off", async () => {
+    const { send } = await adminScene("sqlite::memory:");
+    expect((await send("/jobs")).status).toBe(404);
+    expect((await send("/unknown", PAGE)).status).toBe(404);
+    expect((await send("/jobs/a/b", PAGE)).status).toBe(404);
+    expect((await send("/", { method: "POST", ...PAGE })).status).toBe(404);
+    expect(await (await send("/api/admin/jobs", PAGE)).json()).toMatchObject({ error: { code: "UNAUTHENTICATED" } });
+    const off = await adminScene("sqlite::memory:", { dashboard: false });
+    expect((await off.send("/jobs", PAGE)).status).toBe(404);
+    await expect(adminScene("sqlite::memory:", { dashboard: "no" as never })).rejects.toMatchObject({
+      code: "INVALID_OPTION",
+      message: "dashboard must be true or false",
+    });
+  });
+
+  it("has the prefix in its URLs, whether the framework removes it or not", async () => {
+    const { api } = await adminScene("sqlite::memory:", { basePath: "/ops/queue" });
+    const get = (path: string): Promise<Response> => api.fetch(new Request(`http://localhost${path}`, PAGE));
+    for (const path of ["/ops/queue/", "/ops/queue/jobs/x", "/", "/jobs"]) {
+      const files = filesOf(await (await get(path)).text());
+      expect(files.length).toBeGreaterThan(1);
+      for (const file of files) {
+        expect(file).toMatch(/^\/ops\/queue\/assets\//);
+        expect((await get(file)).status).toBe(200);
+        expect((await get(file.slice("/ops/queue".length))).status).toBe(200);
+      }
+    }
+    const bare = await get("/ops/queue");
+    expect([bare.status, bare.headers.get("location")]).toEqual([302, "/ops/queue/"]);
+  });
+
+  it("works in a Lambda function", async () => {
+    const { api } = await adminScene("sqlite::memory:");
+    const handler = lambdaHandler(api);
+    const get = (path: string, headers: Record<string, string>): ReturnType<typeof handler> =>
+      handler({
+        version: "2.0",
+        rawPath: path,
+        rawQueryString: "",
+        headers: { host: "abc.example", ...headers },
+        requestContext: { http: { method: "GET", path, sourceIp: "203.0.113.7" }, domainName: "abc.example" },
+        isBase64Encoded: false,
+      });
+    const page = await get("/", PAGE.headers);
+    expect(page).toMatchObject({ statusCode: 200, isBase64Encoded: false });
+    const [file = ""] = filesOf(page.body);
+    const plain = await get(file, {});
+    const compressed = await get(file, { "accept-encoding": "gzip" });
+    expect(compressed).toMatchObject({
+      statusCode: 200,
+      isBase64Encoded: true,
+      headers: { "content-encoding": "gzip" },
+    });
+    const stream = new Blob([Buffer.from(compressed.body, "base64")]).stream();
+    expect(await new Response(stream.pipeThrough(new DecompressionStream("gzip"))).text()).toBe(plain.body);
+  });
+
+  it("is what browsers get from holdfast serve, and programs the API", async () => {
+    const { api } = await adminScene("sqlite::memory:");
+    const server = await serve(api, { host: "127.0.0.1", port: 0 });
+    expect(await (await fetch(server.url, PAGE)).text()).toContain('<div id="app">');
+    expect(await (await fetch(server.url)).json()).toMatchObject({ name: "Holdfast admin API" });
+    await server.stop();
+  });
+});

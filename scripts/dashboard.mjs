@@ -1,0 +1,62 @@
+// Builds the dashboard and writes its files, compressed, into one module of the core package: so it works wherever the package
+// does, also in a bundle or in a function without a file system. Does nothing if it is up to date.
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { extname, join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { build } from "vite";
+
+const root = join(import.meta.dirname, "..");
+const home = join(root, "packages/dashboard");
+const site = join(home, "dist/site");
+const output = join(root, "packages/holdfast/dist/admin/dashboard/files.js");
+
+/** What the build reads besides the dashboard itself. */
+const SHARED = ["admin/contract/client.ts", "admin/contract/routes.ts", "errors.ts"].map((file) =>
+  join(root, "packages/holdfast/src", file),
+);
+
+const TYPES = /** @type {Record<string, string>} */ ({
+  ".js": "text/javascript; charset=utf-8",
+  ".css": "text/css; charset=utf-8",
+  ".svg": "image/svg+xml",
+});
+
+function versionOfSources() {
+  const hash = createHash("sha256");
+  const own = readdirSync(join(home, "src"), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name))
+    .toSorted();
+  for (const file of [...own, ...SHARED, join(home, "vite.config.mjs"), import.meta.filename])
+    hash.update(file.slice(root.length)).update(readFileSync(file));
+  return hash.digest("hex");
+}
+
+/** Whether it was built anew. */
+export async function buildDashboard() {
+  const comment = `// Made from ${versionOfSources()}\n`;
+  if (existsSync(output) && readFileSync(output, "utf8").startsWith(comment)) return false;
+  await build({ configFile: join(home, "vite.config.mjs"), logLevel: "error" });
+  /** @type {Record<string, { file: string, css?: string[], imports?: string[], isEntry?: boolean }>} */
+  const manifest = JSON.parse(readFileSync(join(site, ".vite/manifest.json"), "utf8"));
+  const entry = Object.values(manifest).find(({ isEntry }) => isEntry);
+  if (entry === undefined) throw new Error("the build of the dashboard has no entry");
+  const imported = (entry.imports ?? []).map((name) => manifest[name]?.file ?? "");
+  const names = readdirSync(join(site, "assets")).toSorted();
+  const styles = names.filter((name) => name.endsWith(".css"));
+  const files = names.map((name) => {
+    const data = gzipSync(readFileSync(join(site, "assets", name)), { level: 9 }).toString("base64");
+    return [name, { type: TYPES[extname(name)] ?? "application/octet-stream", gzip: data }];
+  });
+  const text = `${comment}export const ENTRY = ${JSON.stringify({
+    script: entry.file.replace("assets/", ""),
+    preload: imported.map((file) => file.replace("assets/", "")),
+    styles,
+  })};\nexport const FILES = ${JSON.stringify(Object.fromEntries(files))};\n`;
+  mkdirSync(join(output, ".."), { recursive: true });
+  writeFileSync(output, text);
+  return true;
+}
+
+if (process.argv[1] === import.meta.filename) await buildDashboard();
