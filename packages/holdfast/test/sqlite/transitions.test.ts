@@ -134,11 +134,24 @@ describe("transitions", () => {
     transitions.add(other, "t", "q", "pending");
     transitions.add(other, "t", "q", "claimed");
     transitions.add(one, "u", "q", "completed");
+    // Replaced by a job of the same batch, in another queue.
+    transitions.add(one, "t", "a", "pending");
+    transitions.add(other, "t", "b", "pending");
+    transitions.add(other, "t", "a", "pending");
     transitions.write(1);
     const page = transitions.page({ epoch: 1, number: 0 }, 10, 2);
     const read = page === null ? [] : unpack(page).transitions;
-    expect(read.filter(({ id }) => id === other).map(({ to }) => to)).toEqual(["pending", "claimed"]);
-    expect(read.filter(({ id }) => id === one).map(({ to }) => to)).toEqual(["claimed", "completed"]);
+    expect(read.filter(({ id }) => id === other).map(({ to, queue }) => `${to} ${queue}`)).toEqual([
+      "pending q",
+      "claimed q",
+      "pending b",
+      "pending a",
+    ]);
+    expect(read.filter(({ id }) => id === one).map(({ to, queue }) => `${to} ${queue}`)).toEqual([
+      "claimed q",
+      "completed q",
+      "pending a",
+    ]);
   });
 
   it("a page is never missing rows that are deleted meanwhile", async () => {

@@ -9,7 +9,7 @@ interface Following {
   deleted: number;
 }
 
-/** Jobs of one type and queue that reached the same state in one transaction. */
+/** Jobs of one type and queue that reached the same state one after another, in one transaction. */
 interface PackedRow {
   /** The number of its last transition. */
   n: number;
@@ -45,11 +45,8 @@ const MAX_PACKED = 500;
  * A row of its own for each transition would slow down a busy worker by 10 %, so a row has the jobs of a batch.
  */
 export class Transitions {
-  /** In the order of the changes. A job is in a row at most once. */
+  /** In the order of the changes. */
   #rows: NewRow[] = [];
-  #last: NewRow | undefined;
-  /** The newest rows with the state of `#last`, by queue and type. */
-  readonly #open = new Map<string, NewRow>();
   readonly #following;
   readonly #follow;
   readonly #insert;
@@ -83,17 +80,13 @@ export class Transitions {
   }
 
   add(id: string, type: string, queue: string, state: State): void {
-    let row = this.#last;
-    // In another state there may be jobs that were in this one: their later transition must be in a later row.
-    if (row?.state !== state) this.#open.clear();
-    if (row?.state !== state || row.type !== type || row.queue !== queue) row = this.#open.get(`${queue}\n${type}`);
-    if (row === undefined || row.ids.length === MAX_PACKED) {
-      row = { type, queue, state, ids: [] };
-      this.#rows.push(row);
-      this.#open.set(`${queue}\n${type}`, row);
+    // Only the last row: a job may change several times in a transaction, and even reach the same state in another queue.
+    const last = this.#rows.at(-1);
+    if (last?.state === state && last.type === type && last.queue === queue && last.ids.length < MAX_PACKED) {
+      last.ids.push(id);
+    } else {
+      this.#rows.push({ type, queue, state, ids: [id] });
     }
-    row.ids.push(id);
-    this.#last = row;
   }
 
   /** Ends the transaction. Recording may have ended meanwhile. */
@@ -109,10 +102,7 @@ export class Transitions {
   }
 
   discard(): void {
-    if (this.#last === undefined) return;
-    this.#rows = [];
-    this.#open.clear();
-    this.#last = undefined;
+    if (this.#rows.length > 0) this.#rows = [];
   }
 
   record(forMs: number, now: number): string {
