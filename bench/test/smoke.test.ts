@@ -32,6 +32,7 @@ const ROWS: Readonly<Record<string, readonly string[]>> = {
   "drain-finished": ["rate"],
   "drain-held": ["rate"],
   "drain-expired": ["settledRate", "runRate"],
+  "drain-followed": ["rate"],
   "drain-types": ["rate"],
   "claim-types": ["p50", "p99"],
   "drain-processes": ["rate"],

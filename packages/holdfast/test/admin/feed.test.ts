@@ -37,11 +37,11 @@ function scene(streamsPerCaller = 200, redact: Redactor = (value) => value) {
       if (state === "running") calls.running++;
       return { jobs: [], cursor: null };
     },
-    async *follow() {
-      for (;;) yield { id: await new Promise<string>((resolve) => (change = resolve)) };
-    },
   } as unknown as Holdfast;
-  const feed = new Feed(hf, { streamsPerCaller, redact });
+  async function* followJobs(): AsyncGenerator<{ id: string }> {
+    for (;;) yield { id: await new Promise<string>((resolve) => (change = resolve)) };
+  }
+  const feed = new Feed(hf, { streamsPerCaller, redact, followJobs });
   return { feed, emitter, calls, change: (id: string) => change(id) };
 }
 

@@ -127,7 +127,8 @@ export const logging = job({
 });
 
 it("dashboard serves the page on a free port", SLOW, async () => {
-  const { start } = await workspace((cwd) => `sqlite:${join(cwd, "jobs.db")}`);
+  const { start, hf } = await workspace((cwd) => `sqlite:${join(cwd, "jobs.db")}`);
+  await hf.stats();
   const serving = start("dashboard");
   await until("the server to listen", () => serving.stdout().includes("Ctrl-C"), 60_000);
   expect(serving.stdout()).toMatch(/^Dashboard: http:\/\/127\.0\.0\.1:\d+\/\nPress Ctrl-C to stop\.\n$/);

@@ -63,6 +63,18 @@ interface Seen {
   version: string;
 }
 
+interface FeedOptions {
+  streamsPerCaller: number;
+  redact: Redactor;
+  /** The jobs that any process changes. */
+  followJobs?: (signal: AbortSignal) => AsyncIterable<{ id: string }>;
+}
+
+/** Reads about once a second: `hf.follow` reads more often. */
+function followCalmly(hf: Holdfast): NonNullable<FeedOptions["followJobs"]> {
+  return (signal) => follow(engineOf(hf), { signal }, { isCalm: true });
+}
+
 /**
  * Job events as server-sent events. All clients share one feed: it follows the jobs of all processes once for all of them, and each
  * event is serialized once. The feed stops while no client reads.
@@ -92,6 +104,7 @@ export class Feed {
   #sent = 0;
   #ticking = false;
   #ticks = 0;
+  readonly #followJobs: NonNullable<FeedOptions["followJobs"]>;
   /** The ticks of the last reads. */
   #readAt: Record<Read, number> = { counts: NEVER, changed: NEVER, paused: NEVER, polled: NEVER };
   /** All queues are paused. */
@@ -99,8 +112,9 @@ export class Feed {
   /** Running jobs, by the last counts. */
   #running = 0;
 
-  constructor(hf: Holdfast, { streamsPerCaller, redact }: { streamsPerCaller: number; redact: Redactor }) {
+  constructor(hf: Holdfast, { streamsPerCaller, redact, followJobs = followCalmly(hf) }: FeedOptions) {
     this.#hf = hf;
+    this.#followJobs = followJobs;
     this.#redact = redact;
     this.#maxPerCaller = streamsPerCaller;
   }
@@ -152,8 +166,7 @@ export class Feed {
     const ended = new AbortController();
     this.#followed = ended;
     try {
-      const engine = engineOf(this.#hf);
-      for await (const { id } of follow(engine, { signal: ended.signal }, { isCalm: true })) {
+      for await (const { id } of this.#followJobs(ended.signal)) {
         if (this.#changed.size < MAX_JOBS_PER_TICK) this.#changed.add(id);
       }
     } catch (error) {

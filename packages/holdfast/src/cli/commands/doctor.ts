@@ -1,4 +1,4 @@
-import type { ErrorGroupResult, StatsResult } from "../../admin/contract/api-types.js";
+import type { ErrorGroupResult, JobSummary, StatsResult } from "../../admin/contract/api-types.js";
 import type { AdminClient } from "../../admin/contract/client.js";
 import { didYouMean, hideSecret } from "../../config/index.js";
 import { isLive } from "../../live-worker.js";
@@ -47,14 +47,14 @@ export const doctorCommand: Command = command({
             client.workers.list(),
             client.queues.list(),
             client.errors.list({ limit: 1 }),
-            client.jobs.list({ state: ["pending"], order: "oldest", limit: 1 }),
+            client.jobs.list({ state: ["pending"], order: "oldest", limit: LISTED }),
           ]);
           const now = Date.now();
           const live = workers.filter((worker) => isLive(worker, now));
           return [
             checkWorkers(live.length, stats.states.pending + stats.states.failed, on),
             ...checkTypes(stats, knownTypes(workers, now), on),
-            ...(await checkAge(client, { stats, allPaused, oldest: oldest[0]?.id }, on)),
+            ...(await checkAge(client, { stats, allPaused, oldest: oldest.find((job) => isDue(job, now))?.id }, on)),
             ...checkErrors(groups[0], now, on),
             checkDead(stats.states.dead, on),
             ...(allPaused ? [allPausedFinding(on)] : []),
@@ -63,7 +63,7 @@ export const doctorCommand: Command = command({
               .map(({ queue, pausedAt, pausedBy }): Finding => ({
                 check: "paused queue",
                 level: "warning",
-                found: `The queue ${queue} is paused${pausedBy === null ? "" : ` by ${pausedBy}`}${pausedAt === null ? "" : `, since ${lengthOf(Math.max(0, now - Date.parse(pausedAt)))}`}.`,
+                found: `The queue ${queue} was paused${pausedBy === null ? "" : ` by ${pausedBy}`}${pausedAt === null ? "" : ` ${lengthOf(Math.max(0, now - Date.parse(pausedAt)))} ago`}.`,
                 advice: `To resume it, run: holdfast queues resume ${queue}${on}`,
               })),
           ];
@@ -136,6 +136,12 @@ function checkTypes({ types }: StatsResult, known: readonly string[] | null, on:
 }
 
 /** If jobs wait too long, the oldest one is explained. It is not always the one that has been due longest. */
+// Delayed jobs may be older than the one that waits longest.
+const LISTED = 50;
+function isDue({ dueAt }: JobSummary, now: number): boolean {
+  return dueAt !== null && Date.parse(dueAt) <= now;
+}
+
 async function checkAge(
   client: AdminClient,
   { stats, allPaused, oldest }: { stats: StatsResult; allPaused: boolean; oldest: string | undefined },

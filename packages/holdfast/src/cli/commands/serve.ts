@@ -88,7 +88,7 @@ export const serveCommand: Command = command({
   arguments: { module: MODULE_ARGUMENT },
   flags: { ...LISTEN_FLAGS, store: STORE_FLAG },
   run: (context, { args }) =>
-    serveUntilStopped(context, args.module, ({ url, dashboard }) => [
+    serveUntilStopped(context, { module: args.module, createsStore: true }, ({ url, dashboard }) => [
       `Serving the admin API at ${url}/api/admin`,
       `Dashboard: ${dashboard}`,
     ]),
@@ -107,7 +107,7 @@ export const dashboardCommand: Command = command({
     // A service has its port; this is for a moment.
     const port = sources["server.port"].kind === "default" ? 0 : values["server.port"];
     const config = { ...context.config, values: { ...values, "server.port": port } };
-    return serveUntilStopped({ ...context, config }, args.module, ({ dashboard }) => [
+    return serveUntilStopped({ ...context, config }, { module: args.module, createsStore: false }, ({ dashboard }) => [
       `Dashboard: ${dashboard}`,
       "Press Ctrl-C to stop.",
     ]);
@@ -117,13 +117,13 @@ export const dashboardCommand: Command = command({
 /** Serves a store until the command is asked to stop. */
 async function serveUntilStopped(
   context: Context,
-  module: string | undefined,
+  { module, createsStore }: { module: string | undefined; createsStore: boolean },
   lines: (serving: Serving) => string[],
 ): Promise<number> {
   warnIfUrlIgnored(context);
   const hasModule = module !== undefined || modulePath(context.config) !== null;
   const jobs = hasModule ? (await jobsModule(context, module)).jobs : [];
-  const hf = await openService(context, { jobs });
+  const hf = await openService(context, { jobs, createsStore });
   try {
     const serving = await serveClient(context, hf);
     const { url, dashboard } = serving;

@@ -37,13 +37,19 @@ export async function withClient<Result>(
 }
 
 /**
- * Opens a client for a long-running command. Creates or migrates the store if needed, and records that in the audit log.
+ * Opens a client for a long-running command. Creates or migrates the store if needed, and records that in the audit log. Without
+ * `createsStore`, the store must exist and its schema must be up to date.
  */
-export async function openService(context: Context, more: Omit<ClientOptions, "store"> = {}): Promise<Holdfast> {
-  const store = await openConfiguredStore(context, "create");
+export async function openService(
+  context: Context,
+  { createsStore = true, ...more }: Omit<ClientOptions, "store"> & { createsStore?: boolean } = {},
+): Promise<Holdfast> {
+  const store = await openConfiguredStore(context, createsStore ? "create" : "read");
+  const open = (given: Store): Promise<Holdfast> => openClient(context, { logs: true, ...more, store: given });
   try {
-    return (await openMigrated(context, store, (given) => openClient(context, { logs: true, ...more, store: given })))
-      .hf;
+    if (createsStore) return (await openMigrated(context, store, open)).hf;
+    await requireCurrentSchema(context, store);
+    return await open(store);
   } catch (error) {
     await store.close();
     throw error;

@@ -5,7 +5,7 @@ import type { EngineContext } from "../context.js";
 
 type Parts = Pick<EngineContext, "store" | "clock" | "events">;
 
-const PAGE = 2_000;
+const PAGE = 500;
 // Transitions are read this soon after a hint, so that those of one burst are read together.
 const HINT_DELAY_MS = 100;
 const MAX_RETRY_MS = 5_000;

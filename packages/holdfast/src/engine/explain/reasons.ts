@@ -121,10 +121,11 @@ function finishedReasons({ job, keyHolder }: Situation): Reason[] {
     return [reason("completed", text, "hf.rerun(id) enqueues a new job with the same input.")];
   }
   const why = job.error === null ? "" : `: ${quoted(job.error.message)}`;
+  const change = keyHolder === null ? RETRY : `${RETRY.slice(0, -1)}, once its unique key is free.`;
   const ended =
     job.state === "dead"
-      ? reason("dead", `It has been dead since ${timeText(job.finishedAt ?? 0)}, after ${attempts}${why}.`, RETRY)
-      : reason("cancelled", `It was cancelled${at}${why}.`, RETRY);
+      ? reason("dead", `It has been dead since ${timeText(job.finishedAt ?? 0)}, after ${attempts}${why}.`, change)
+      : reason("cancelled", `It was cancelled${at}${why}.`, change);
   if (keyHolder === null) return [ended];
   const text = `It cannot be retried now: job ${keyHolder} holds its unique key.`;
   return [ended, { ...reason("key-held", text, keyHeldChange(keyHolder)), job: keyHolder }];
@@ -133,7 +134,7 @@ function finishedReasons({ job, keyHolder }: Situation): Reason[] {
 const RETRY = "hf.retry(id) makes it run again.";
 
 function keyHeldChange(holder: string): string {
-  return `Wait for job ${holder} to end, or cancel it. A key that is held for a period or forever is then freed by hf.freeKey(key).`;
+  return `Wait for job ${holder} to end, or cancel it. If the key is held for a period or forever, hf.remove("${holder}") frees it after that.`;
 }
 
 function leasedReasons({ job, workers }: Situation, now: number): Reason[] {
@@ -157,14 +158,14 @@ function leasedReasons({ job, workers }: Situation, now: number): Reason[] {
     ? {
         kind: "worker-lost",
         text: `Worker ${name} had it, but ${worker === undefined ? "did not settle it" : `is not live any more${seen}`}.${ends}`,
-        change: hasEnded ? "Another worker claims it with its next poll." : LOST_CHANGE,
+        change: hasEnded ? "The next poll of a live worker claims it." : LOST_CHANGE,
         until: hasEnded ? null : until,
         workers: [name],
       }
     : {
         kind: "leased",
         text: `${who} ${doing}${expiry}${seen}.${hasEnded ? ends : ""}`,
-        change: hasEnded ? "Another worker claims it with its next poll." : "hf.cancel(id) aborts it.",
+        change: hasEnded ? "The next poll of a live worker claims it." : "hf.cancel(id) aborts it.",
         until: hasEnded ? null : until,
         workers: [name],
       };

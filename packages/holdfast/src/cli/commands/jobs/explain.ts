@@ -16,10 +16,11 @@ export const explain: Command = command({
       const explanation = await client.jobs.explain({ id: args.id });
       context.output.result(explanation, (writer) => {
         const on = connectionFlags(context.config, flags.url);
+        const isKeyHeld = explanation.reasons.some(({ kind }) => kind === "key-held");
         for (const [index, reason] of explanation.reasons.entries()) {
           if (index > 0) writer.line("");
           writer.line(index === 0 ? paint(reason.text, "bold") : reason.text);
-          const change = changeOf(args.id, reason, on);
+          const change = changeOf(args.id, reason, on, isKeyHeld);
           if (change !== null) writer.line(paint(`  ${change}`, "gray"));
         }
       });
@@ -27,18 +28,27 @@ export const explain: Command = command({
 });
 
 /** What would change it: a command if there is one. `on`: the flags that name the store or server. */
-export function changeOf(id: string, { kind, change, queue }: ReasonResult, on: string): string | null {
+export function changeOf(
+  id: string,
+  { kind, change, queue, until }: ReasonResult,
+  on: string,
+  isKeyHeld = false,
+): string | null {
   switch (kind) {
     case "completed":
       return `To enqueue a copy, run: holdfast jobs rerun ${id}${on}`;
     case "dead":
     case "cancelled":
+      // The reason after it says how its unique key becomes free.
+      if (isKeyHeld) return change;
       return `To run it again, run: holdfast jobs retry ${id}${on}`;
     case "expired":
       return `When it is dead, to run it without an expiry, run: holdfast jobs retry ${id}${on}`;
     case "leased":
       // Null if its cancellation was requested already, or for a caller with the role user.
       if (change === null) return null;
+      // Its lease has ended, and its worker may be dead.
+      if (until === null) return change;
       return `To stop it, run: holdfast jobs cancel ${id}${on}`;
     case "due-later":
     case "retry":

@@ -36,6 +36,8 @@ export function threadLink(options: ConnectionOptions, onHints: (hints: Hint[]) 
     const started = new Worker(new URL("./thread.js", import.meta.url), {
       workerData: options,
       name: "holdfast-sqlite",
+      // Options of the process, such as --input-type, are for its own modules; some would end the thread.
+      execArgv: [],
       // Messages are short-lived: a larger young generation would only hold 30 MB of memory that V8 never returns.
       resourceLimits: { maxYoungGenerationSizeMb: 8 },
     });
