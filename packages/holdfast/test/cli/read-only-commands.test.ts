@@ -212,9 +212,20 @@ describe.skipIf(NO_SERVER !== null)(
       const { spawn } = emptyWorkspace(() => dynamo.address(table), env);
       const dropIndex = async (): Promise<void> => {
         const Delete = { IndexName: "errors" };
-        await dynamo
-          .client()
-          .send(new UpdateTableCommand({ TableName: table, GlobalSecondaryIndexUpdates: [{ Delete }] }));
+        const update = new UpdateTableCommand({ TableName: table, GlobalSecondaryIndexUpdates: [{ Delete }] });
+        // An index that is being created cannot be deleted.
+        await until("the index may be deleted", () =>
+          dynamo
+            .client()
+            .send(update)
+            .then(
+              () => true,
+              (error: Error) => {
+                if (error.name === "ResourceInUseException") return false;
+                throw error;
+              },
+            ),
+        );
         await until("the index is deleted", async () => {
           const { Table } = await dynamo.client().send(new DescribeTableCommand({ TableName: table }));
           return Table?.GlobalSecondaryIndexes?.every(({ IndexName }) => IndexName !== "errors") === true;

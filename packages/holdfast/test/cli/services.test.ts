@@ -72,9 +72,9 @@ it("Ctrl-C stops a bulk operation on a server", SLOW, async () => {
 it("dev restarts when the module changes", SLOW, async () => {
   const { cwd, start, hf, json } = await workspace((folder) => `sqlite:${join(folder, "jobs.db")}`);
   const dev = start("dev", "jobs.ts", "--port", "0");
-  await until("it to run", () => dev.stdout().includes("/api/admin"), 60_000);
+  await until("it to run", () => dev.stdout().includes("dashboard:"), 60_000);
   writeFileSync(join(cwd, "jobs.ts"), `${MODULE}\nexport const another = { ...mail, type: "another" };\n`);
-  await until("it to run again", () => dev.stdout().split("/api/admin").length > 2, 60_000);
+  await until("it to run again", () => dev.stdout().split("dashboard:").length > 2, 60_000);
   const { id } = await json<{ id: string }>("enqueue", "another", '{"to":"ada"}');
   await until("the new type to run", async () => (await hf.get(id))?.state === "completed", 60_000);
   dev.child.kill("SIGTERM");

@@ -3,9 +3,10 @@
  * document. A test checks that every command is listed.
  */
 export const JSON_RESULTS: Readonly<Record<string, string>> = {
-  dev: "one line at each start: `{ url, worker }`",
+  dev: "one line at each start: `{ url, dashboard, worker }`",
   worker: "one line when it has started: `{ worker, url }`; `url` is null without `--serve`",
-  serve: "one line when it listens: `{ url }`",
+  serve: "one line when it listens: `{ url, dashboard }`",
+  dashboard: "one line when it listens: `{ url, dashboard }`",
   process: "`{ ran }`, the number of jobs",
   enqueue: "the result of `jobs.enqueue`",
   "jobs list": "the result of `jobs.list`",
