@@ -107,7 +107,11 @@ export async function openDashboard(options: DashboardOptions = {}): Promise<Das
     });
     if (!response.ok()) throw new Error(`signing in failed: ${await response.text()}`);
   }
-  const open = async (path: string): Promise<void> => void (await page.goto(`${url}${path}`));
+  const open = async (path: string): Promise<void> => {
+    await page.goto(`${url}${path}`);
+    // Keys that are pressed before the page has started have no effect.
+    await page.locator("main").first().waitFor();
+  };
   return { page, context, hf, api, url, open, problems };
 }
 
