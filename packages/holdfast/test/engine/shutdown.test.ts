@@ -191,7 +191,7 @@ describe("shutdown", () => {
     await worker.stop();
     expect(stopped).toHaveLength(1);
 
-    const engine = { clock, events: new Emitter(() => {}) } as unknown as EngineContext;
+    const engine = { clock, events: new Emitter(() => {}), store: { capabilities: {} } } as unknown as EngineContext;
     const unstarted = new JobWorker(engine, readWorkOptions({}));
     await unstarted.stop();
     await unstarted.stop();
