@@ -11,6 +11,7 @@ import { nextTheme, theme } from "./app/theme.js";
 import { announced } from "./app/toasts.js";
 import { Button } from "./ui/button.js";
 import { Icon, type IconName } from "./ui/icon.js";
+import { Logo } from "./ui/logo.js";
 import { Skeleton } from "./ui/page-states.js";
 import { Toasts } from "./ui/toasts.js";
 
@@ -223,17 +224,7 @@ function Sidebar(): JSX.Element {
   return (
     <aside class="side">
       <a class="brand" href={hrefOf("/")}>
-        <svg
-          viewBox="0 0 20 20"
-          fill="none"
-          stroke="currentColor"
-          stroke-width="2.2"
-          stroke-linecap="round"
-          aria-hidden="true"
-        >
-          <path d="M4.5 2.5v15M15.5 2.5v15" />
-          <path d="M4.5 8.2c3.2 0 3.2 3.6 5.5 3.6s2.3-3.6 5.5-3.6" />
-        </svg>
+        <Logo />
         <span>Holdfast</span>
       </a>
       {GROUPS.map((names, at) => {
