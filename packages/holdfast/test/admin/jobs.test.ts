@@ -451,6 +451,8 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     const client = await as("operator");
     const ids: string[] = [];
     for (let nth = 0; nth < 4; nth++) ids.push((await hf.enqueue(never, {}, { delay: "1h" })).id);
+    // The operation by type must not reach this one before the call that cancels it alone.
+    const alone = await hf.enqueueNamed("alone", {}, { delay: "1h" });
     const { store: asked } = engineOf(hf);
     const [cancel, stats] = [asked.cancel.bind(asked), asked.stats.bind(asked)];
     const gate = deferred();
@@ -470,7 +472,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
       },
     });
     const operation = await client.jobs.cancelMany({ ids: ids.slice(0, 2) });
-    const single = client.jobs.cancel({ id: ids[2] ?? "" });
+    const single = client.jobs.cancel({ id: alone.id });
     // This one counts the matching jobs before it starts.
     const counted = client.jobs.cancelMany({ filter: { type: ["never"] } });
     await Promise.all([cancelling.promise, counting.promise]);
@@ -486,7 +488,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
     await until("the ends", async () => (await asked.operations()).every(({ state }) => state === "done"));
     const { entries } = await hf.audit.list();
     expect(await single).toEqual({ status: "cancelled" });
-    expect(entries.filter(({ action }) => action === "jobs.cancel")).toMatchObject([{ target: ids[2], count: 1 }]);
+    expect(entries.filter(({ action }) => action === "jobs.cancel")).toMatchObject([{ target: alone.id, count: 1 }]);
     const begun = [operation.id, (await counted).id].toSorted();
     const operationsOf = (action: string): unknown[] =>
       entries
