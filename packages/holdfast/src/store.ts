@@ -329,6 +329,11 @@ export interface Capabilities {
    * that was called before it. Reads may be executed before them.
    */
   together: boolean;
+  /**
+   * `transitions` returns those of a job in order. Otherwise the order of what different processes did is best effort: for example, if
+   * one inserts a job with the id of a job that another has just finished and deleted.
+   */
+  orderedTransitions: boolean;
 }
 
 /** Limits a call to one user's jobs. Other users' jobs are not found. */

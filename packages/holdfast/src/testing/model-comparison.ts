@@ -124,7 +124,7 @@ export class Comparison {
     for (const { id, state } of await allJobs(this.#store)) {
       must(isFinished(state), () => `after all work without faults, ${id} is still ${state}`);
     }
-    if (this.#follower !== undefined) await compareTransitions(this.#follower, this.#model);
+    if (this.#follower !== undefined) await compareTransitions(this.#follower, this.#store, this.#model);
   }
 
   async #do(command: Command): Promise<void> {

@@ -51,8 +51,11 @@ export class StoreModel {
   readonly paused: Map<string, Pick<QueueRecord, "pausedAt" | "pausedBy">> = new Map();
   /** Every transition, in order. */
   readonly transitions: TransitionRecord[] = [];
+  /** Ids that were used again after their job was deleted. */
+  readonly reusedIds: Set<string> = new Set();
   readonly schedules: ScheduleModel = new ScheduleModel((job, now) => this.insert(job, now));
   #inserted = 0;
+  readonly #usedIds = new Set<string>();
 
   insert(job: NewJob, now: number): InsertResult {
     if (this.jobs.has(job.id)) return { status: "duplicate", of: job.id, replaced: false };
@@ -61,6 +64,8 @@ export class StoreModel {
       if (holder !== undefined) return this.#conflict(job, job.unique, holder.job, now);
       this.keys.set(job.unique.key, heldKey(job.id, job.unique, now));
     }
+    if (this.#usedIds.has(job.id)) this.reusedIds.add(job.id);
+    this.#usedIds.add(job.id);
     this.#changed(this.#add(newRecord(job, now, this.#inserted++)), now);
     return { status: "inserted" };
   }

@@ -158,6 +158,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
       metered: true,
       exactCounts: false,
       together: false,
+      orderedTransitions: false,
     },
     cloudFormation: () => cloudFormation(name, { stream: stream === true }),
     terraform: () => terraform(name, { stream: stream === true }),

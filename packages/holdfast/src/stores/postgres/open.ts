@@ -274,6 +274,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
       metered: false,
       exactCounts: true,
       together: false,
+      orderedTransitions: true,
     },
     migrations: (script) => migrationScript(settings, script),
     migrate: () =>

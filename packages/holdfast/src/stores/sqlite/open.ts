@@ -125,6 +125,7 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
       metered: false,
       exactCounts: true,
       together: !memory,
+      orderedTransitions: true,
     },
 
     async migrate() {
