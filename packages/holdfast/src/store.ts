@@ -3,7 +3,7 @@ import type { HistoryMerge, HistoryRange, HistoryRecord, HistoryResolution } fro
 import type { ErrorGroupRecord } from "./job/error-group.js";
 import type { FinishedState, State } from "./job/state.js";
 import type * as Operation from "./job/stored-operation.js";
-import type { QueuePosition, QueueRecord, StoreStats } from "./job/stored-queue.js";
+import type { QueuePosition, QueueRecord, StatsRequest, StoreStats } from "./job/stored-queue.js";
 import type { TransitionPage } from "./job/transition.js";
 import type {
   AttemptRecord,
@@ -153,11 +153,8 @@ export interface Store {
   /** Returns true to one caller per `everyMs`, over all processes: that caller performs the duty `name`. */
   tryAcquireDuty(name: string, everyMs: number): Promise<boolean>;
 
-  /**
-   * Counts jobs by queue, type and state. Must be fast for any number of jobs. `states`: only the counts of these are needed; a store
-   * that charges for requests may leave out everything else.
-   */
-  stats(states?: readonly State[]): Promise<StoreStats>;
+  /** Counts jobs by queue, type and state. Must be fast for any number of jobs. */
+  stats(request?: StatsRequest): Promise<StoreStats>;
   /**
    * Stops claims from this queue, in all processes, from the next claim on. `*`: from all queues, until `resume("*")`. `by`: who
    * paused it, for people. If the queue is paused already, nothing changes.

@@ -9,6 +9,25 @@ export interface StoreStats {
   oldestDue: { queue: string; dueMs: number }[];
   /** Jobs that ended in the last 60 seconds. */
   lastMinute: Record<FinishedState, number>;
+  /** Some jobs were not counted: the store stopped at `atMost`, or after as many requests as it makes for a count with a limit. */
+  partial?: boolean;
+}
+
+/** Which counts are needed. A store that charges for requests may leave out everything else; others may ignore this. */
+export interface StatsRequest {
+  states?: readonly State[] | undefined;
+  types?: readonly string[] | undefined;
+  queues?: readonly string[] | undefined;
+  /** More jobs than these need not be counted. */
+  atMost?: number;
+}
+
+/** Whether jobs of this queue, type and state are to be counted. */
+export function isRequested(
+  { states, types, queues }: StatsRequest,
+  { queue, type, state }: { queue: string; type: string; state: State },
+): boolean {
+  return (states?.includes(state) ?? true) && (types?.includes(type) ?? true) && (queues?.includes(queue) ?? true);
 }
 
 export interface QueueRecord {

@@ -125,6 +125,56 @@ describe("requests of a search or a count, 8 shards", () => {
     }
   });
 
+  it("at most 10 to count by state in any number of lanes", { timeout: 60_000 }, async () => {
+    const { hf, types, sent } = await openClient(2);
+    const [type] = types as [JobType<{ to: string }, void>];
+    for (let n = 0; n < 60; n++) await hf.enqueue(type, { to: "a" }, { queue: `q${n % 3}`, priority: n % 2 });
+    await hf.cancel((await hf.list({ limit: 5 })).jobs.map(({ id }) => id));
+    for (const filter of [
+      {},
+      { state: "pending" as const },
+      { state: "running" as const },
+      { state: "dead" as const },
+    ]) {
+      const counted = await hf.count(filter);
+      expect(await sent(() => hf.count(filter))).toBeLessThanOrEqual(MAX_REQUESTS);
+      expect(counted.count).toBeLessThanOrEqual(60);
+    }
+    // 48 partitions, of which 9 are read.
+    const pending = await hf.count({ state: "pending" });
+    expect(pending.count).toBeGreaterThan(0);
+    expect(pending.exact).toBe(false);
+    // A queue has 8 partitions for each priority: those of one priority are read, and one of the other.
+    expect((await hf.count({ state: "pending", queue: "q0" })).exact).toBe(false);
+    expect(await hf.count({ state: "dead" })).toEqual({ count: 0, exact: true });
+    expect((await hf.stats()).states.pending).toBe(55);
+  });
+
+  it("at most 10 to count running jobs", { timeout: 60_000 }, async () => {
+    const { hf, types, sent, open } = await openClient(1);
+    const [type] = types as [JobType<{ to: string }, void>];
+    const store = open();
+    const running = async (count: number): Promise<void> => {
+      await hf.enqueueMany(
+        type,
+        Array.from({ length: count }, () => ({ to: "a" })),
+      );
+      const claimed = await claim(store, { limit: count });
+      expect(claimed).toHaveLength(count);
+      await store.start(claimed.slice(20).map((each) => ({ ...each, startedAt: 0 })));
+    };
+    await running(90);
+    expect(await hf.count({ state: "claimed" })).toEqual({ count: 20, exact: true });
+    expect(await hf.count({ state: "running" })).toEqual({ count: 70, exact: true });
+    expect(await hf.count({ state: ["claimed", "running"] })).toEqual({ count: 90, exact: true });
+    await running(60);
+    // Whether a job was started is in the job, and one request reads 100 of them.
+    const { count, exact } = await hf.count({ state: "running" });
+    expect([count >= 60 && count < 110, exact]).toEqual([true, false]);
+    expect(await hf.count({ state: ["claimed", "running"] })).toEqual({ count: 150, exact: true });
+    expect(await sent(() => hf.count({ state: "running" }))).toBeLessThanOrEqual(MAX_REQUESTS);
+  });
+
   it("at most 10 with 40 types", { timeout: 60_000 }, async () => {
     const scene = await openClient(40);
     const ids: string[] = [];

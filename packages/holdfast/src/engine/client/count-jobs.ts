@@ -1,5 +1,6 @@
 import { readCount, refuseUnknown, optionKeys } from "../../options.js";
-import type { JobFilter, StoreStats } from "../../store.js";
+import { isRequested } from "../../job/stored-queue.js";
+import type { JobFilter } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import type { ReadFilter } from "./filter.js";
 import { isSearch } from "./search-condition.js";
@@ -41,8 +42,14 @@ export async function countJobs(
   if (stored === null) return { count: 0, exact: true };
   if (isSearch(filter)) return countBySearch(engine, filter, atMost, inputView);
   if (isCounted(stored)) {
-    const count = sum(await engine.store.stats(stored.states), stored);
-    const exact = count <= atMost && engine.store.capabilities.exactCounts;
+    const { store } = engine;
+    const { states, types, queues } = stored;
+    const request = { states, types, queues, atMost };
+    const { counts, partial = false } = await store.stats(request);
+    const count = counts.reduce((sum, row) => (isRequested(request, row) ? sum + row.count : sum), 0);
+    // Only the counts of completed jobs may be inexact.
+    const isExact = store.capabilities.exactCounts || states?.includes("completed") === false;
+    const exact = count <= atMost && isExact && !partial;
     return { count: Math.min(count, atMost), exact };
   }
   return countBySkipping(engine, stored, atMost);
@@ -52,16 +59,6 @@ export async function countJobs(
 function isCounted(filter: JobFilter): boolean {
   const { states: _states, types: _types, queues: _queues, ...others } = filter;
   return Object.values(others).every((value) => value === undefined);
-}
-
-function sum({ counts }: StoreStats, { states, types, queues }: JobFilter): number {
-  let total = 0;
-  for (const { state, type, queue, count } of counts) {
-    const matches =
-      (states?.includes(state) ?? true) && (types?.includes(type) ?? true) && (queues?.includes(queue) ?? true);
-    if (matches) total += count;
-  }
-  return total;
 }
 
 async function countBySkipping({ store, clock }: EngineContext, filter: JobFilter, atMost: number): Promise<JobCount> {

@@ -240,7 +240,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
     maintain: () => run(() => maintenance.maintain(time())),
     tryAcquireDuty: (duty, everyMs) => run(() => maintenance.tryAcquireDuty(duty, everyMs, time())),
 
-    stats: (states) => run(() => statsOf(table, config, counts, time(), states)),
+    stats: (request) => run(() => statsOf(table, config, counts, time(), request)),
     pause: (queue, by) => run(() => config.pause(queue, by ?? null, time())),
     resume: (queue) =>
       run(async () => {

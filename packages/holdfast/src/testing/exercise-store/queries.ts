@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { STATE_NAMES } from "../../job/state.js";
-import type { JobFilter, Skipped } from "../../store.js";
+import { isRequested } from "../../job/stored-queue.js";
+import type { JobFilter, Skipped, StatsRequest } from "../../store.js";
 import {
   add,
   addAll,
@@ -263,15 +264,28 @@ export function queryCases(test: DefineCase): void {
       const name = `${job.queue} ${job.type} ${job.state}`;
       expected.set(name, (expected.get(name) ?? 0) + 1);
     }
-    const { counts } = await store.stats();
-    assert.deepEqual(new Map(counts.map((row) => [`${row.queue} ${row.type} ${row.state}`, row.count])), expected);
-    for (const state of STATE_NAMES) {
-      const ofState = (await store.stats([state])).counts.filter((row) => row.state === state && row.count > 0);
-      assert.deepEqual(
-        new Map(ofState.map((row) => [`${row.queue} ${row.type} ${row.state}`, row.count])),
-        new Map([...expected].filter(([name]) => name.endsWith(` ${state}`))),
-        state,
+    const counted = async (request?: StatsRequest): Promise<Map<string, number>> =>
+      new Map(
+        (await store.stats(request)).counts
+          .filter((row) => row.count > 0 && isRequested(request ?? {}, row))
+          .map((row) => [`${row.queue} ${row.type} ${row.state}`, row.count]),
       );
+    assert.deepEqual(await counted(), expected);
+    const queues = ["b"];
+    for (const states of [...STATE_NAMES.map((state) => [state]), [...STATE_NAMES]]) {
+      const wanted = [...expected].filter(([name]) => states.some((state) => name.endsWith(` ${state}`)));
+      assert.deepEqual(await counted({ states }), new Map(wanted), states.join());
+      const inQueue = wanted.filter(([name]) => name.startsWith("b report"));
+      assert.deepEqual(await counted({ states, queues, types: ["report"] }), new Map(inQueue), states.join());
+    }
+  });
+
+  test("stats with a limit count at least that many or say so", async ({ store }) => {
+    await addAll(store, [...newJobs(8), ...newJobs(4, { queue: "b" })]);
+    for (const atMost of [1, 11, 12, 1_000]) {
+      const { counts, partial = false } = await store.stats({ states: ["pending"], atMost });
+      const count = counts.reduce((sum, row) => sum + row.count, 0);
+      assert.ok(count <= 12 && (partial || count > atMost || count === 12), `atMost ${atMost}: ${count}`);
     }
   });
 
