@@ -137,6 +137,9 @@ describe("numbers that JavaScript would round", () => {
     ];
     expect(exact.filter((text) => !isExact(text))).toEqual([]);
     expect(rounded.filter(isExact)).toEqual([]);
+    // However long they are.
+    expect(isExact(`1${"0".repeat(250_000)}1`)).toBe(false);
+    expect(isExact(`1.${"0".repeat(250_000)}`)).toBe(true);
   });
 
   it("refuses to send them, with their place", () => {

@@ -197,9 +197,16 @@ function digitsOf(text: string): string {
   const [mantissa = "", exponent = "0"] = text.toLowerCase().replace(/^-/, "").split("e");
   const [whole = "", fraction = ""] = mantissa.split(".");
   const digits = `${whole}${fraction}`.replace(/^0+/, "");
-  const short = digits.replace(/0+$/, "");
+  const short = withoutLastZeros(digits);
   const power = Number(exponent) - fraction.length + digits.length - short.length;
   return short === "" ? "0" : `${text.startsWith("-") ? "-" : ""}${short}e${power}`;
+}
+
+/** Not by a regular expression, which would take minutes for 250,000 zeros before another digit. */
+function withoutLastZeros(digits: string): string {
+  let end = digits.length;
+  while (digits[end - 1] === "0") end--;
+  return digits.slice(0, end);
 }
 
 /** The first number that JavaScript would round; null if there is none. */

@@ -51,4 +51,11 @@ describe("the text of a payload", () => {
   ])("is sent if its value has lost digits: %s", (text, isSent) => {
     expect(losslessText(text, JSON.parse(text))).toBe(isSent ? text : null);
   });
+
+  it("is compared in time, however long its numbers are", () => {
+    const text = `{"a":1${"0".repeat(250_000)}1}`;
+    expect(losslessText(text, JSON.parse(text))).toBe(text);
+    const equal = `{"a":1${"0".repeat(200)}.${"0".repeat(250_000)}}`;
+    expect(losslessText(equal, JSON.parse(equal))).toBeNull();
+  });
 });

@@ -46,9 +46,16 @@ function digitsOf(token: string): string {
   const [, sign = "", whole = "", part = "", exponent = "0"] =
     /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(token) ?? [];
   const digits = `${whole}${part}`.replace(/^0+/, "");
-  const shown = digits.replace(/0+$/, "");
+  const shown = withoutLastZeros(digits);
   if (shown === "") return whole === "" ? token : "0";
   return `${sign}${shown}e${Number(exponent) - part.length + digits.length - shown.length}`;
+}
+
+/** Not by a regular expression, which would take minutes for 250,000 zeros before another digit. */
+function withoutLastZeros(digits: string): string {
+  let end = digits.length;
+  while (digits[end - 1] === "0") end--;
+  return digits.slice(0, end);
 }
 
 function hasDroppedName(text: string): boolean {
