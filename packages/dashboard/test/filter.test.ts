@@ -111,6 +111,19 @@ describe("the conditions of a filter", () => {
     expect(parseFilter("type:x*", KNOWN)).toMatchObject({ isImpossible: true, conditions: {} });
   });
 
+  it("have any number of wildcards, compared in time", () => {
+    const of = (type: string, name: string): boolean =>
+      !parseFilter(`type:${type}`, { ...KNOWN, types: [name] }).isImpossible;
+    expect(["a*", "*C", "a*c", "*b*", "**", "A*b*c", "abc*"].filter((type) => !of(type, "aBc"))).toEqual([]);
+    expect(["b*", "*b", "abc*c", "a*bc*c", "*c*b*", "ab*bc"].filter((type) => of(type, "abc"))).toEqual([]);
+    expect(of(`${"*a".repeat(40)}*b`, "a".repeat(100))).toBe(false);
+  });
+
+  it("may have very many quotation marks", () => {
+    const text = '"'.repeat(1_000_000);
+    expect(splitTokens(text)).toEqual([text]);
+  });
+
   it("exclude by choosing the others", () => {
     expect(conditionsOf("-state:completed -state:cancelled").state).toEqual([
       "running",

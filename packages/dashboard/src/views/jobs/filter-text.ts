@@ -24,23 +24,26 @@ const TOKEN = /^(-?)([a-z]+)(?:\.([^:]*))?:(~?)(.*)$/is;
 /** Splits at spaces outside of quotation marks. */
 export function splitTokens(text: string): string[] {
   const tokens: string[] = [];
-  let current = "";
+  let start = 0;
   let isQuoted = false;
   for (let at = 0; at < text.length; at++) {
     const char = text.charAt(at);
-    if (isQuoted && char === "\\") {
-      current += char + text.charAt(++at);
-      continue;
-    }
+    if (isQuoted && char === "\\") at++;
     // Elsewhere, a quotation mark is a character as any other.
-    if (char === '"' && (isQuoted || /:~?$/.test(current))) isQuoted = !isQuoted;
-    if (/\s/.test(char) && !isQuoted) {
-      if (current !== "") tokens.push(current);
-      current = "";
-    } else current += char;
+    else if (char === '"' && (isQuoted || beginsValue(text, start, at))) isQuoted = !isQuoted;
+    else if (!isQuoted && /\s/.test(char)) {
+      if (at > start) tokens.push(text.slice(start, at));
+      start = at + 1;
+    }
   }
-  if (current !== "") tokens.push(current);
+  if (start < text.length) tokens.push(text.slice(start));
   return tokens;
+}
+
+/** Whether a colon is before this place, perhaps with `~`. */
+function beginsValue(text: string, start: number, at: number): boolean {
+  const colon = text[at - 1] === "~" ? at - 2 : at - 1;
+  return colon >= start && text[colon] === ":";
 }
 
 export function readToken(text: string): RawToken {

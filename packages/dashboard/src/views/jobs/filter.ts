@@ -160,9 +160,8 @@ class Reader {
         this.#isWaiting = true;
         return [];
       }
-      const pattern = wildcard(value);
       // None: nothing matches, which is not a mistake.
-      return all.filter((name) => pattern.test(name));
+      return all.filter((name) => matchesWildcard(name.toLowerCase(), value.toLowerCase().split("*")));
     }
     if (field !== "state") return limited(value, field === "type" ? 200 : 100) ?? [value];
     const state = value.toLowerCase();
@@ -204,9 +203,17 @@ function limited(value: string, maxLength: number): string | null {
   return value.length > maxLength ? `It is longer than ${maxLength} characters` : null;
 }
 
-function wildcard(text: string): RegExp {
-  const parts = text.split("*").map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`));
-  return new RegExp(`^${parts.join(".*")}$`, "is");
+/** Whether a name has these parts, with anything between them. A regular expression could take hours for many parts. */
+function matchesWildcard(name: string, [first = "", ...parts]: readonly string[]): boolean {
+  const last = parts.pop() ?? "";
+  if (!name.startsWith(first)) return false;
+  let at = first.length;
+  for (const part of parts) {
+    const found = name.indexOf(part, at);
+    if (found < 0) return false;
+    at = found + part.length;
+  }
+  return name.length - last.length >= at && name.endsWith(last);
 }
 
 function readInput({ path, value, isPart, isQuoted }: RawToken): JobConditions | string {
