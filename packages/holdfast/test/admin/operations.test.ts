@@ -179,6 +179,56 @@ describe.each(STORES)("operations on %s", (_name, newStore) => {
     expect(operation).toMatchObject({ id, state: "done", changed: 10, error: null });
   });
 
+  it("that cannot be read do not keep others from being listed and continued", async () => {
+    const { hf, client } = await serverOn(await newStore());
+    await cancelledJobs(hf, 3);
+    const { store } = engineOf(hf);
+    const filter = { state: ["cancelled"] };
+    const plan = { action: "retry", filter, rate: null, limit: null, actor: "ada", tokenId: null };
+    const counts = { examined: 0, found: 0, changed: 0, requested: 0, skipped: {}, unchanged: [], reasons: {} };
+    const none = { changes: null, rate: null, limit: null, total: null, error: null, at: null, ending: null };
+    const summary = { action: "retry", target: { filter }, actor: "ada", process: "p:1", ...counts, ...none };
+    const texts = [
+      ["no JSON", "{}"],
+      ["null", "null"],
+      ["[]", "[]"],
+      [{ ...summary, found: "all" }, plan],
+      [summary, "null"],
+      [summary, { ...plan, action: "drop" }],
+      [summary, { ...plan, rate: -1 }],
+      [summary, { ...plan, ids: [] }],
+      [summary, plan],
+    ].map((row) => row.map((value) => (typeof value === "string" ? value : JSON.stringify(value))));
+    for (const [at, [shown = "", what = ""]] of texts.entries()) {
+      const id = `018f4d2e-7b3a-7c11-8a55-00000000000${at}`;
+      await store.putOperation({ id, startedAt: at, summary: shown, plan: what }, { owner: "gone", leaseMs: 0 });
+    }
+    const listed = await until("the readable one", async () => {
+      const { operations } = checked("operations.list", await client.operations.list());
+      return operations.some(({ state }) => state === "done") ? operations : undefined;
+    });
+    expect(listed.map(({ id, state }) => [id.slice(-1), state])).toEqual([
+      ["8", "done"],
+      ["7", "failed"],
+      ["6", "failed"],
+      ["5", "failed"],
+      ["4", "failed"],
+    ]);
+    expect(listed.at(-1)?.error).toBe("what is stored of it cannot be read");
+    expect((await hf.stats()).states.pending).toBe(3);
+    expect((await store.operations()).filter(({ state }) => state === "running")).toEqual([]);
+    const id = "018f4d2e-7b3a-7c11-8a55-000000000000";
+    expect(await errorOf(client.operations.get({ id }))).toMatchObject({ code: "OPERATION_NOT_FOUND" });
+  });
+
+  it("that fail with an internal error do not show it", async () => {
+    const { hf, client } = await serverOn(await newStore());
+    await cancelledJobs(hf, 1);
+    Object.assign(engineOf(hf).store, { retry: async () => Promise.reject(new Error("/srv/secret.db is broken")) });
+    const operation = await ended(client, await client.jobs.retryMany(CANCELLED));
+    expect(operation).toMatchObject({ state: "failed", error: "internal error; see the server log" });
+  });
+
   it("are audited once if the end is repeated", async () => {
     // Long enough that a busy machine loses the lease only where the test wants it.
     const { hf, client } = await serverOn(await newStore(), { leaseMs: 2_000 });

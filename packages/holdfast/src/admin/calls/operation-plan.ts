@@ -121,12 +121,11 @@ export function actorOf({ identity, tokenId }: Caller): Pick<OperationPlan, "act
   return { actor: identity.name, tokenId };
 }
 
-/** A stored operation as callers see it. `live`: what this server knows of an operation that it runs. */
+/** A stored operation as callers see it. */
 export function operationResult(
-  { id, state, leaseUntil, startedAt, endedAt, summary }: StoredOperation,
-  live?: OperationSummary,
+  { id, state, leaseUntil, startedAt, endedAt }: Omit<StoredOperation, "summary">,
+  { at: _at, found: _found, ending: _ending, ...shown }: OperationSummary,
 ): OperationResult {
-  const { at: _at, found: _found, ending: _ending, ...shown } = live ?? (JSON.parse(summary) as OperationSummary);
   const iso = (ms: number): string => new Date(ms).toISOString();
   const isoOrNull = (ms: number | null): string | null => (ms === null ? null : iso(ms));
   return {

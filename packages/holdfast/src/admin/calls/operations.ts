@@ -9,7 +9,7 @@ import { newId } from "../../job/uuid.js";
 import { messageOf } from "../../job/thrown.js";
 import type { StoredOperation } from "../../store.js";
 import type { OperationResult } from "../contract/api-types.js";
-import { ApiError } from "../http/api-error.js";
+import { ApiError, errorResultOf, INTERNAL_ERROR } from "../http/api-error.js";
 import { auditEntryForEnd } from "./audit-entry.js";
 import {
   auditTarget,
@@ -20,6 +20,7 @@ import {
   type OperationPlan,
   type OperationSummary,
 } from "./operation-plan.js";
+import { readPlan, readSummary } from "./read-operation.js";
 import { stepsOf, type Step } from "./operation-run.js";
 
 /** Options that tests change. */
@@ -152,11 +153,12 @@ export class Operations {
     const before = clock.now() - KEPT.ms;
     const kept = stored.filter(({ endedAt }) => endedAt === null || endedAt >= before);
     const ended = kept.filter(({ state }) => state !== "running").slice(0, KEPT.count);
-    return kept.filter((each) => each.state === "running" || ended.includes(each)).map((each) => this.#shown(each));
+    const listed = kept.filter((each) => each.state === "running" || ended.includes(each));
+    return listed.map((each) => this.#shown(each)).filter((each) => each !== null);
   }
 
   async get(id: string): Promise<OperationResult> {
-    return this.#shown(await this.#find(id));
+    return (await this.#find(id)).shown;
   }
 
   /** Stops after the current chunk of jobs. */
@@ -171,14 +173,14 @@ export class Operations {
       await own.end;
       return this.get(id);
     }
-    const stored = await this.#find(id);
+    const { stored } = await this.#find(id);
     if (stored.state !== "running" || !(await store.stopOperation(id))) return this.get(id);
     // If its server is gone, this one ends it.
     if (stored.abandoned) this.#resume();
     const until = clock.monotonic() + STOP_WAIT_MS;
     for (;;) {
-      const current = await this.#find(id);
-      if (current.state !== "running" || clock.monotonic() >= until) return this.#shown(current);
+      const { shown } = await this.#find(id);
+      if (shown.state !== "running" || clock.monotonic() >= until) return shown;
       await this.#pause(STOP_POLL_MS);
     }
   }
@@ -193,19 +195,22 @@ export class Operations {
     await Promise.all(all.map(({ end }) => end));
   }
 
-  async #find(id: string): Promise<StoredOperation> {
-    const found = isUuid(id) ? await this.#engine.store.getOperation(id) : null;
-    if (found !== null) return found;
+  async #find(id: string): Promise<{ stored: StoredOperation; shown: OperationResult }> {
+    const stored = isUuid(id) ? await this.#engine.store.getOperation(id) : null;
+    const shown = stored === null ? null : this.#shown(stored);
+    if (stored !== null && shown !== null) return { stored, shown };
     const kept = `ended operations are listed for 7 days, the last ${KEPT.count} at most`;
     throw new ApiError(404, "OPERATION_NOT_FOUND", `operation ${id} not found; ${kept}`);
   }
 
-  /** The progress of an operation that this server runs is more recent here. */
-  #shown(stored: StoredOperation): OperationResult {
-    if (stored.state !== "running") return operationResult(stored);
-    const failed = this.#failed.get(stored.id);
+  /** The progress of an operation that this server runs is more recent here. Null: what is stored cannot be read. */
+  #shown(stored: StoredOperation): OperationResult | null {
+    const isRunning = stored.state === "running";
+    const failed = isRunning ? this.#failed.get(stored.id) : undefined;
     if (failed !== undefined) return operationResult({ ...stored, state: "failed" }, failed);
-    return operationResult(stored, this.#running.get(stored.id)?.summary);
+    const live = isRunning ? this.#running.get(stored.id)?.summary : undefined;
+    const summary = live ?? readSummary(stored.summary);
+    return summary === null ? null : operationResult(stored, summary);
   }
 
   #newLease(): { owner: string; leaseMs: number } {
@@ -230,13 +235,21 @@ export class Operations {
   }
 
   async #claimAbandoned(): Promise<void> {
+    const { store, logger } = this.#engine;
     while (this.#running.size < MAX_RUNNING.fast + MAX_RUNNING.slow && !this.#isClosed) {
-      const claimed = await this.#engine.store.claimOperation(this.#newLease());
+      const claimed = await store.claimOperation(this.#newLease());
       if (claimed === null) return;
-      const { plan, ...stored } = claimed;
-      const summary = { ...(JSON.parse(stored.summary) as OperationSummary), process: this.#process };
-      this.#engine.logger.info({ operation: stored.id }, "continues an operation whose server is gone");
-      this.#begin(stored, JSON.parse(plan) as OperationPlan, summary, Promise.resolve());
+      const { plan: planText, ...stored } = claimed;
+      const { id, owner } = stored;
+      const [plan, summary] = [readPlan(planText), readSummary(stored.summary)];
+      if (plan === null || summary === null) {
+        // It would be claimed again and again, before those behind it.
+        logger.error({ operation: id }, "ended an operation as failed: what is stored of it cannot be read");
+        await store.endOperation({ id, owner, state: "failed", summary: failedSummary(stored.summary) });
+        continue;
+      }
+      logger.info({ operation: id }, "continues an operation whose server is gone");
+      this.#begin(stored, plan, { ...summary, process: this.#process }, Promise.resolve());
     }
   }
 
@@ -293,7 +306,7 @@ export class Operations {
       isDone = await this.#takeSteps(running);
     } catch (error) {
       if (this.#options.isServer && (isOutage(error) || error instanceof ClosedError)) throw error;
-      summary.error = messageOf(error);
+      summary.error = this.#describe(error);
       return this.#finish(running, "failed", startRecorded);
     }
     if (running.isLost) return;
@@ -301,6 +314,14 @@ export class Operations {
     running.isReleased = !running.stopRequested && this.#options.isServer;
     if (running.isReleased) await this.#save(running, 0);
     else await this.#finish(running, "stopped", startRecorded);
+  }
+
+  /** What callers see of an error. As in a response, an internal one is only logged: it may name files and hosts. */
+  #describe(error: unknown): string {
+    const known = errorResultOf(error);
+    if (known !== null) return known.body.error.message;
+    this.#onError(error);
+    return this.#options.isServer ? INTERNAL_ERROR : messageOf(error);
   }
 
   /** Returns false if it was interrupted. */
@@ -380,6 +401,12 @@ export class Operations {
       signal?.addEventListener("abort", end, { once: true });
     });
   }
+}
+
+/** The summary of an operation whose plan cannot be read. */
+function failedSummary(text: string): string {
+  const summary = readSummary(text);
+  return summary === null ? text : JSON.stringify({ ...summary, error: "what is stored of it cannot be read" });
 }
 
 function kindOf({ rate }: OperationPlan): "fast" | "slow" {

@@ -72,6 +72,9 @@ const STATUSES: readonly [kind: new (...args: never[]) => HoldfastError, status:
   [ClosedError, 503],
 ];
 
+/** What callers see of every other error. */
+export const INTERNAL_ERROR = "internal error; see the server log";
+
 // A message may quote the request, which can be long.
 const MAX_MESSAGE_LENGTH = 1_000;
 const MAX_ISSUE_LENGTH = 300;

@@ -11,7 +11,7 @@ import { optionKeys, readCount, refuseUnknown } from "../../options.js";
 import { readSessionSecret } from "../../access/session-secret.js";
 import type { Caller } from "../auth/credentials.js";
 import { rejectCrossSite } from "../auth/request-origin.js";
-import { ApiError, invalidUrl } from "./api-error.js";
+import { ApiError, INTERNAL_ERROR, invalidUrl } from "./api-error.js";
 import { jobSummary } from "../calls/serializers.js";
 import { LoginThrottle } from "../auth/login-throttle.js";
 import type { Calls, SessionResult, SummaryResult } from "../contract/api-types.js";
@@ -253,7 +253,7 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { emitOutages = tru
       const known = errorResponse(error);
       if (known !== null) return known;
       onError(error);
-      return jsonResponse({ error: { code: "INTERNAL_ERROR", message: "internal error; see the server log" } }, 500);
+      return jsonResponse({ error: { code: "INTERNAL_ERROR", message: INTERNAL_ERROR } }, 500);
     }
   }
 

@@ -55,8 +55,8 @@ export class StoredOperations {
       // The response to the first request may have been lost.
       const item = written.done ? written.old : written.found;
       if (item === null || !(written.done || stringOf(item, "owner") === owner)) continue;
-      const plan = stringOf((await this.#table.get(planKey(id))) ?? {}, "plan");
-      if (plan === null) continue;
+      // Without its plan, the caller ends it.
+      const plan = stringOf((await this.#table.get(planKey(id))) ?? {}, "plan") ?? "";
       const claimed = { ...item, ...itemOf({ owner, lease_until: now + leaseMs }) };
       return { ...readOperation(claimed, now), plan };
     }
