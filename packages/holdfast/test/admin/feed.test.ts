@@ -216,6 +216,28 @@ it("ends a stream after five minutes", async () => {
   feed.close();
 });
 
+it("ends streams within eleven seconds after their caller has lost access", async () => {
+  const { feed, calls } = scene();
+  let isAuthorized = true;
+  const ada = [1, 2].map(() => readAll(feed.open("ada", { isAuthorized: async () => isAuthorized })));
+  const failing = readAll(feed.open("bob", { isAuthorized: () => Promise.reject(new Error("the store is gone")) }));
+  await vi.advanceTimersByTimeAsync(25_000);
+  isAuthorized = false;
+  const before = calls.stats;
+  await vi.advanceTimersByTimeAsync(11_000);
+  await Promise.all(ada.map(({ end }) => end));
+  // Those of others go on.
+  expect(calls.stats).toBeGreaterThan(before);
+  await failing.cancel();
+});
+
+it("ends a stream with the session of its caller", async () => {
+  const { feed } = scene();
+  const { end } = readAll(feed.open("ada", { maxMs: 7_000 }));
+  await vi.advanceTimersByTimeAsync(7_000);
+  await end;
+});
+
 it("allows at most 200 streams", () => {
   const { feed } = scene(200);
   for (let nth = 0; nth < 200; nth++) feed.open(`caller ${nth}`);

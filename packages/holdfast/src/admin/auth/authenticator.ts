@@ -63,6 +63,16 @@ export class Authenticator {
     throw new ApiError(403, "FORBIDDEN", `permission denied for role ${role}; this needs ${route.role ?? "no role"}`);
   }
 
+  /**
+   * Whether a caller whose response is still open, an event stream, would be authorized again. What the application's function would
+   * say is not known.
+   */
+  async isStillAuthorized({ tokenId }: Caller, route: Pick<RouteLine, "role" | "ofUser">): Promise<boolean> {
+    if (typeof this.#options.auth === "function") return true;
+    if (tokenId === null) return !(await this.#requiresToken());
+    return isAuthorized(await this.#tokens.identityOf(tokenId), route);
+  }
+
   /** Null: the request has no valid credentials. */
   async #authenticate(request: Request): Promise<Caller | null> {
     const { auth, sessions } = this.#options;

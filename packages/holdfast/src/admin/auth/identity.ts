@@ -34,7 +34,10 @@ export function readIdentity(given: Identity | null | undefined): Identity | nul
 }
 
 /** Whether an identity may call a route. Null: an unauthenticated caller. */
-export function isAuthorized(identity: Identity | null, { role, ofUser }: Pick<RouteLine, "role" | "ofUser">): boolean {
+export function isAuthorized(
+  identity: Pick<Identity, "role"> | null,
+  { role, ofUser }: Pick<RouteLine, "role" | "ofUser">,
+): boolean {
   if (role === null) return true;
   if (identity === null) return false;
   if (identity.role === "user") return ofUser === true;

@@ -8,7 +8,8 @@ import { cached } from "../calls/cached.js";
 /** `waitMs` > 0: the client address sent too many invalid tokens and may retry after this time. */
 export type Verified = { identity: TokenIdentity } | { identity: null; waitMs: number };
 
-// The list of all tokens is used only to recognize guesses. A token that may be valid is always looked up in the store.
+// The list of all tokens is used only to recognize guesses and for open event streams. A token that may be valid is always looked up
+// in the store.
 const CACHE_MS = 1_000;
 
 /** Verifies API tokens. Valid tokens are always accepted; guesses cost the store little. */
@@ -28,6 +29,11 @@ export class TokenVerifier {
   /** Whether a token exists. An expired one counts: its end must not turn authentication off. Up to a second old. */
   async hasToken(): Promise<boolean> {
     return (await this.#allTokens()).any;
+  }
+
+  /** The identity of a token that was verified earlier; null if it was revoked or has expired since. Up to a second old. */
+  async identityOf(tokenId: string): Promise<TokenIdentity | null> {
+    return (await this.#allTokens()).identityOf(tokenId);
   }
 
   async verify(token: string, address: string | null): Promise<Verified> {

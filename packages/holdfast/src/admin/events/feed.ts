@@ -50,12 +50,35 @@ const MAX_CLIENTS = 200;
 const MAX_PER_TICK = 500;
 // Events within this time are sent together, so that each client costs only a few writes per second.
 const BATCH_MS = 200;
-// Streams end after this time. Clients reconnect, and their token is verified again.
+// Streams end after this time. Clients reconnect, and are authenticated again.
 const STREAM_MS = 300_000;
+// Streams of tokens that were revoked end sooner.
+const TICKS_BETWEEN_CHECKS = 10;
 const ENCODER = new TextEncoder();
 const NEVER = Number.NEGATIVE_INFINITY;
 
-type Read = "counts" | "changed" | "paused" | "polled";
+type Read = "counts" | "changed" | "paused" | "polled" | "callers";
+
+/** Whom a stream is for. */
+interface StreamOptions {
+  /** The stream ends after this time, that of the session. Null: it has none. */
+  maxMs?: number | null;
+  /** Whether the caller would be authorized again. */
+  isAuthorized?: () => Promise<boolean>;
+}
+
+interface Caller {
+  name: string;
+  isAuthorized: () => Promise<boolean>;
+}
+
+const NO_READS: Readonly<Record<Read, number>> = {
+  counts: NEVER,
+  changed: NEVER,
+  paused: NEVER,
+  polled: NEVER,
+  callers: NEVER,
+};
 
 /** What was sent of a job. */
 interface Seen {
@@ -85,7 +108,7 @@ export class Feed {
   readonly #redact: Redactor;
   readonly #buffer = new EventBuffer();
   /** With the caller of each. */
-  readonly #clients = new Map<SseClient, string>();
+  readonly #clients = new Map<SseClient, Caller>();
   /** Clients that wait for new events. */
   readonly #waiting = new Set<SseClient>();
   #off: (() => void)[] = [];
@@ -106,7 +129,7 @@ export class Feed {
   #ticks = 0;
   readonly #followJobs: NonNullable<FeedOptions["followJobs"]>;
   /** The ticks of the last reads. */
-  #readAt: Record<Read, number> = { counts: NEVER, changed: NEVER, paused: NEVER, polled: NEVER };
+  #readAt: Record<Read, number> = { ...NO_READS };
   /** All queues are paused. */
   #isPaused = false;
   /** Running jobs, by the last counts. */
@@ -120,8 +143,11 @@ export class Feed {
   }
 
   /** Returns the body of a response. It ends when the client disconnects. `caller`: for the limit per caller. */
-  open(caller: string): ReadableStream<Uint8Array> {
-    const mine = [...this.#clients.values()].filter((other) => other === caller).length;
+  open(
+    caller: string,
+    { maxMs = null, isAuthorized = async () => true }: StreamOptions = {},
+  ): ReadableStream<Uint8Array> {
+    const mine = [...this.#clients.values()].filter(({ name }) => name === caller).length;
     if (mine >= this.#maxPerCaller) {
       throw tooManyStreams(`this caller has ${mine} open event streams, the maximum; close one`);
     }
@@ -140,9 +166,9 @@ export class Feed {
         if (this.#clients.size === 0) this.#stop();
       },
     });
-    const maxAge = setTimeout(() => client.end(), STREAM_MS);
+    const maxAge = setTimeout(() => client.end(), Math.min(STREAM_MS, maxMs ?? STREAM_MS));
     maxAge.unref();
-    this.#clients.set(client, caller);
+    this.#clients.set(client, { name: caller, isAuthorized });
     // It needs the counts soon, also while nothing changes.
     this.#readAt.counts = NEVER;
     return client.body;
@@ -186,7 +212,7 @@ export class Feed {
     this.#followed = null;
     this.#changed.clear();
     this.#seen = new Map();
-    this.#readAt = { counts: NEVER, changed: NEVER, paused: NEVER, polled: NEVER };
+    this.#readAt = { ...NO_READS };
     this.#pending = "";
     this.#deliveredAt = Number.NEGATIVE_INFINITY;
     this.#buffer.interrupt();
@@ -202,6 +228,8 @@ export class Feed {
     this.#ticking = true;
     this.#ticks++;
     try {
+      // First: whoever is no longer authorized gets nothing of what follows.
+      if (this.#isDue("callers", TICKS_BETWEEN_CHECKS)) await this.#endUnauthorized();
       const isChanged = this.#changed.size > 0 && this.#isDue("changed", TICKS_BETWEEN_CHANGES);
       if (isChanged || this.#isDue("counts", TICKS_BETWEEN_COUNTS)) await this.#sendCounts();
       if (isChanged) await this.#sendChanged();
@@ -211,6 +239,16 @@ export class Feed {
       this.#send("outage", { message: messageOf(error) });
     } finally {
       this.#ticking = false;
+    }
+  }
+
+  async #endUnauthorized(): Promise<void> {
+    this.#readAt.callers = this.#ticks;
+    const callers = new Map([...this.#clients.values()].map((caller) => [caller.name, caller]));
+    for (const { name, isAuthorized } of callers.values()) {
+      // While the store does not respond, it is not known.
+      if (await isAuthorized().catch(() => true)) continue;
+      for (const [client, other] of this.#clients) if (other.name === name) client.end();
     }
   }
 

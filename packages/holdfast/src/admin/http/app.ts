@@ -271,11 +271,17 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { emitOutages = tru
   on("GET", `${BASE}/openapi.json`, async () => jsonResponse(openApiDocument(), 200));
   for (const path of [BASE, `${BASE}/`]) on("GET", path, async () => jsonResponse(indexPage(basePath), 200));
   on("GET", `${BASE}/events`, async ({ req }) => {
-    const { tokenId, identity } = await authenticator.authorize(req.raw, { role: "viewer" });
+    const viewer = { role: "viewer" } as const;
+    const caller = await authenticator.authorize(req.raw, viewer);
+    const { tokenId, identity, sessionEndsAt } = caller;
     // Hono routes HEAD requests here too. A stream that is never read would stay open for minutes.
     if (req.method === "HEAD")
       return new Response(null, { headers: { ...HEADERS, "content-type": "text/event-stream" } });
-    return new Response(feed.open(tokenId ?? identity.name), {
+    const body = feed.open(tokenId ?? identity.name, {
+      maxMs: sessionEndsAt === null ? null : sessionEndsAt - engineOf(hf).clock.now(),
+      isAuthorized: () => authenticator.isStillAuthorized(caller, viewer),
+    });
+    return new Response(body, {
       headers: { ...HEADERS, "content-type": "text/event-stream", "x-accel-buffering": "no" },
     });
   });

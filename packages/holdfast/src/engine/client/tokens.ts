@@ -150,6 +150,12 @@ export class KnownTokens {
     const record = parts === null ? undefined : this.#records.get(parts.id);
     return parts !== null && record !== undefined && isValid(record, parts.secret, this.#clock.now());
   }
+
+  /** The identity of a token that was checked earlier; null if it had been revoked when the snapshot was read, or has expired. */
+  identityOf(id: string): TokenIdentity | null {
+    const record = this.#records.get(id);
+    return record === undefined || hasExpired(record, this.#clock.now()) ? null : identityOf(record);
+  }
 }
 
 function tokenOf({ id, name, role, user, createdAt, expiresAt }: TokenRecord): ApiToken {
