@@ -93,6 +93,14 @@ describe("the timeline of a job", () => {
     ]);
   });
 
+  it("ends with the last attempt, however slow the store", () => {
+    const kindsOf = (changes: Partial<JobDetail>) => timelineOf(job(changes), START).spans.map(({ kind }) => kind);
+    const [completed, failed] = [attempt(1, 0, 10, "completed"), attempt(1, 0, 10, "failed")];
+    expect(kindsOf({ state: "completed", finishedAt: at(10.9), attempts: [completed] })).toEqual(["run"]);
+    expect(kindsOf({ state: "dead", finishedAt: at(10.2), attempts: [failed] })).toEqual(["run"]);
+    expect(kindsOf({ state: "cancelled", finishedAt: at(40), attempts: [failed] })).toEqual(["run", "back"]);
+  });
+
   it("ends now for a job that waits or runs", () => {
     const delayed = timelineOf(job({ runAt: at(60), dueAt: at(60) }), START + 20_000);
     expect(delayed.spans.map(({ kind }) => kind)).toEqual(["delay"]);

@@ -1,4 +1,5 @@
 import { job } from "holdfast";
+import type { StatsResult } from "holdfast/admin";
 import { describe, expect, it } from "vitest";
 import { queueRows } from "../src/views/queues/queue-rows.js";
 import { inBrowser, openDashboard, useBrowser } from "./scene.js";
@@ -100,8 +101,8 @@ describe("rows of queues", () => {
     ]);
   });
 
-  it("take rates from the last whole minute, and old samples for nothing", () => {
-    const point = (minutes: number, completed: number, waiting: number | null) => ({
+  it("take rates from the last whole minute", () => {
+    const point = (minutes: number, completed: number) => ({
       at: new Date(now - minutes * 60_000).toISOString(),
       enqueued: 0,
       completed,
@@ -110,22 +111,22 @@ describe("rows of queues", () => {
       cancelled: 0,
       wait: { p50: 1, p95: minutes, p99: 9 },
       run: null,
-      waiting,
-      leased: waiting,
-      oldestDueMs: waiting,
+      waiting: null,
+      leased: null,
+      oldestDueMs: 9,
     });
     const rowOf = (points: ReturnType<typeof point>[]) =>
       queueRows({ ...base, history: { resolution: "minute", from: "", to: "", series: [{ name: "a", points }] } })[0];
-    expect(rowOf([point(3, 60, 5), point(2, 120, 7), point(0, 6_000, null)])).toMatchObject({
+    expect(rowOf([point(3, 60), point(2, 120), point(0, 6_000)])).toMatchObject({
       finished: [60, 120],
       perSecond: 2,
       waitP95: 2,
-      oldestDueMs: 7,
     });
-    expect(rowOf([point(30, 60, 5), point(29, 0, 5)])).toMatchObject({
-      perSecond: 0,
-      waitP95: null,
-      oldestDueMs: null,
-    });
+    expect(rowOf([point(30, 60), point(29, 0)])).toMatchObject({ perSecond: 0, waitP95: null });
+  });
+
+  it("take the oldest due job from the counts", () => {
+    const stats = { queues: {}, counts: [], oldestDue: [{ queue: "b", dueMs: 7 }] } as unknown as StatsResult;
+    expect(queueRows({ ...base, stats }).map(({ oldestDueMs }) => oldestDueMs)).toEqual([null, 7]);
   });
 });

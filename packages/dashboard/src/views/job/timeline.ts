@@ -123,7 +123,8 @@ export function timelineOf(job: TimedJob, now: number): Timeline {
     claim(job, claimedAt, job.state === "running" ? ms(job.startedAt ?? job.claimedAt ?? job.createdAt) : null);
     advance("run", to);
   } else if (finished !== null) {
-    waitUntil(finished);
+    // The store needs some milliseconds to write the end of the last attempt.
+    if (!endsWithAttempt(job, finished, transitions)) waitUntil(finished);
     endAt(job, finished, transitions);
   } else {
     waitUntil(to);
@@ -136,12 +137,18 @@ export function timelineOf(job: TimedJob, now: number): Timeline {
   return { spans, transitions, from, to, total };
 }
 
-/** The last attempt and the end of the job are one transition, if they have one time. */
+/** Whether the last attempt and the end of the job are one transition: they have one time. */
+function endsWithAttempt({ state }: TimedJob, at: number, transitions: readonly Transition[]): boolean {
+  const last = transitions.at(-1);
+  if (last?.attempt === undefined || last.kind === "running" || at - last.at >= 1_000) return false;
+  return state !== "dead" || last.kind === "failed" || last.kind === "expired";
+}
+
+/** Adds the end of the job, or makes the end of its last attempt that. */
 function endAt(job: TimedJob, at: number, transitions: Transition[]): void {
   const kind = job.state as "completed" | "dead" | "cancelled";
   const last = transitions.at(-1);
-  const isSame = last !== undefined && last.attempt !== undefined && last.kind !== "running" && at - last.at < 1_000;
-  if (isSame && (kind !== "dead" || last.kind === "failed" || last.kind === "expired")) {
+  if (last !== undefined && endsWithAttempt(job, at, transitions)) {
     transitions.splice(-1, 1, { ...last, kind, error: last.error ?? job.error?.message ?? null });
   } else {
     transitions.push({ at, kind, error: job.error?.message ?? null });

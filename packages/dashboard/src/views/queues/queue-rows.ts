@@ -36,7 +36,7 @@ interface Sources {
 }
 
 const MINUTE_MS = 60_000;
-/** A sample older than this says nothing about now. */
+/** A minute before this says nothing about now. */
 const RECENT_MS = 3 * MINUTE_MS;
 
 /** Sorted by name: rows do not move when counts change. */
@@ -45,6 +45,7 @@ export function queueRows({ queues, stats, history, workers, now }: Sources): Qu
   const names = new Set([...known.keys(), ...Object.keys(stats?.queues ?? {})]);
   const live = workers.filter((worker) => livenessOf(worker, now) === "live");
   const series = new Map(history?.series.map(({ name, points }) => [name, points]));
+  const due = new Map(stats?.oldestDue.map(({ queue, dueMs }) => [queue, dueMs]));
   return [...names].toSorted(compare).map((queue) => {
     const { paused = false, pausedAt = null, pausedBy = null, priorities = [] } = known.get(queue) ?? {};
     const counts = countsOf(stats, queue);
@@ -53,7 +54,6 @@ export function queueRows({ queues, stats, history, workers, now }: Sources): Qu
     const points = (series.get(queue) ?? []).filter(({ at }) => Date.parse(at) <= now - MINUTE_MS);
     const recent = points.filter(({ at }) => Date.parse(at) >= now - RECENT_MS);
     const finished = points.map(({ completed, dead, cancelled }) => completed + dead + cancelled);
-    const sample = recent.findLast(({ waiting }) => waiting !== null);
     return {
       queue,
       paused,
@@ -67,7 +67,7 @@ export function queueRows({ queues, stats, history, workers, now }: Sources): Qu
       finished,
       perSecond: finished.length === 0 ? null : (finished.at(-1) ?? 0) / 60,
       waitP95: recent.findLast(({ wait }) => wait !== null)?.wait?.p95 ?? null,
-      oldestDueMs: sample?.oldestDueMs ?? null,
+      oldestDueMs: due.get(queue) ?? null,
     };
   });
 }
