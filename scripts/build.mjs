@@ -26,6 +26,13 @@ function removeOrphans(sources, outputs) {
   }
 }
 
+/** For `npx holdfast` in a clone: npm links commands when it installs, and this one did not exist yet. */
+function linkCommand() {
+  const isWindows = process.platform === "win32";
+  if (existsSync(join(root, "node_modules/.bin", isWindows ? "holdfast.cmd" : "holdfast"))) return;
+  spawnSync("npm", ["rebuild", "holdfast", "--ignore-scripts"], { cwd: root, stdio: "ignore", shell: isWindows });
+}
+
 for (const { path } of readJson("tsconfig.json").references) {
   const { rootDir, outDir } = path.endsWith(".json") ? {} : readJson(`${path}/tsconfig.json`).compilerOptions;
   if (outDir) removeOrphans(join(root, path, rootDir), join(root, path, outDir));
@@ -39,5 +46,6 @@ const { status } = spawnSync(join(root, "node_modules/.bin/tsc"), ["-b", ...proc
 if (status === 0) {
   await buildDashboard();
   await bundlePackage();
+  linkCommand();
 }
 process.exitCode = status ?? 1;

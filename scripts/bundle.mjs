@@ -60,6 +60,7 @@ export async function bundlePackage() {
   await build.close();
   writeFileSync(join(fresh, ".made-from"), version);
   chmodSync(fresh, 0o755);
+  chmodSync(join(fresh, "cli.js"), 0o755);
   rmSync(bundle, { recursive: true, force: true });
   renameSync(fresh, bundle);
 }

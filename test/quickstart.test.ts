@@ -7,6 +7,12 @@ import { expect, it, onTestFinished } from "vitest";
 
 const EXAMPLE = join(import.meta.dirname, "../examples/quickstart");
 
+it("npx holdfast works in this repository", async () => {
+  const command = join(import.meta.dirname, "../node_modules/.bin/holdfast");
+  const { stdout } = await promisify(execFile)(command, ["version"], { shell: process.platform === "win32" });
+  expect(stdout).toMatch(/^\d+\.\d+\.\d+/);
+});
+
 it("the quick start runs as npm start runs it, prints its steps, and is short", async () => {
   const folder = await mkdtemp(join(tmpdir(), "holdfast-quickstart-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));

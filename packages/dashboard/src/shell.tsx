@@ -1,14 +1,14 @@
 import { signal } from "@preact/signals";
 import type { ComponentType, JSX } from "preact";
 import { useEffect } from "preact/hooks";
-import { connection, may, session } from "./app/api.js";
-import { short } from "./app/format.js";
+import { api, connection, hasExpired, may, session } from "./app/api.js";
+import { clock, short } from "./app/format.js";
 import { addShortcuts, startKeys } from "./app/keys.js";
 import { isPaused, stats } from "./app/live.js";
 import { now } from "./app/now.js";
 import { go, hrefOf, route } from "./app/router.js";
 import { nextTheme, theme } from "./app/theme.js";
-import { announced } from "./app/toasts.js";
+import { announced, toast } from "./app/toasts.js";
 import { Button } from "./ui/button.js";
 import { Icon, type IconName } from "./ui/icon.js";
 import { Logo } from "./ui/logo.js";
@@ -68,6 +68,8 @@ function isShown({ role }: ViewLine): boolean {
 const loaded = signal<ReadonlyMap<string, ComponentType>>(new Map());
 const failed = signal<string | null>(null);
 
+const NOT_LOADED = "This part of the page could not be loaded. The server may have a newer version of it.";
+
 /** The component of a view; undefined while it is loaded. */
 function viewOf(name: string, line: ViewLine, isOne: boolean): ComponentType | undefined {
   const key = isOne ? `${name}/` : name;
@@ -76,7 +78,7 @@ function viewOf(name: string, line: ViewLine, isOne: boolean): ComponentType | u
     const load = isOne ? line.loadOne : line.load;
     load?.().then(
       (module) => (loaded.value = new Map(loaded.value).set(key, module.default)),
-      // The server has a newer version, and no longer these files.
+      // The server does not respond, or it has a newer version and no longer these files.
       () => (failed.value = key),
     );
   }
@@ -156,7 +158,7 @@ function Outdated(): JSX.Element {
   return (
     <div class="empty">
       <Icon name="retry" />
-      <h2>The server has another version of this page.</h2>
+      <h2>{NOT_LOADED}</h2>
       <Button onClick={() => location.reload()}>Load it again</Button>
     </div>
   );
@@ -205,6 +207,14 @@ function Top({ title, one, parent }: { title: string; one?: string; parent?: str
 
 function LiveButton(): JSX.Element {
   const isOn = !isPaused.value;
+  if (!connection.value.online || hasExpired.value) {
+    return (
+      <span class="live">
+        <Icon name="offline" />
+        <span class="wide-only">Offline</span>
+      </span>
+    );
+  }
   return (
     <button
       type="button"
@@ -314,12 +324,17 @@ function Banner(): JSX.Element | null {
       <div class="banner s-failed" role="alert">
         <Icon name="offline" />
         <span>
-          <b>No connection to the server.</b> {seconds > 0 ? `Next try in ${seconds} s.` : "Trying…"}
+          <b>No connection to the server.</b> You see the state of {clock(state.since)}.{" "}
+          {/* Not read aloud each second. */}
+          <span aria-hidden="true">{seconds > 0 ? `Next try in ${seconds} s.` : "Trying…"}</span>
         </span>
+        <Button class="push" small icon="retry" onClick={() => api.session.get().catch(() => {})}>
+          Try now
+        </Button>
       </div>
     );
   }
-  if (session.value === "expired") {
+  if (hasExpired.value) {
     return (
       <div class="banner s-failed" role="alert">
         <Icon name="lock" />
@@ -351,8 +366,12 @@ const OVERLAYS: Readonly<Record<OverlayName, () => Promise<{ default: ComponentT
 };
 
 async function openOverlay(name: OverlayName): Promise<void> {
-  const { default: View } = await OVERLAYS[name]();
-  overlay.value = { name, View };
+  try {
+    const { default: View } = await OVERLAYS[name]();
+    overlay.value = { name, View };
+  } catch {
+    toast(NOT_LOADED, { kind: "error", action: { label: "Load again", run: () => location.reload() } });
+  }
 }
 function openPalette(): void {
   void openOverlay("palette");

@@ -10,8 +10,10 @@ export const connection = signal<{ online: true } | { online: false; since: numb
   online: true,
 });
 
-/** Who uses the page. `none`: no one is signed in. `expired`: the session has ended, and the page is kept. */
-export const session = signal<SessionResult | "loading" | "none" | "expired">("loading");
+/** Who uses the page. `none`: no one is signed in. */
+export const session = signal<SessionResult | "loading" | "none">("loading");
+/** Whether the session has ended: the page is kept as it is, until the same caller signs in again. */
+export const hasExpired = signal(false);
 
 const ROLES = ["user", "viewer", "operator", "admin"] as const;
 
@@ -37,7 +39,7 @@ export const api: AdminClient = adminClient({ url: `${location.origin}${PREFIX}`
 export async function send(request: Request): Promise<Response> {
   try {
     const response = await fetch(request);
-    if (response.status === 401 && typeof session.peek() === "object") session.value = "expired";
+    if (response.status === 401 && typeof session.peek() === "object") hasExpired.value = true;
     // A proxy that cannot reach the server.
     if (response.status >= 502 && response.status <= 504 && !response.headers.has("x-holdfast")) goOffline();
     else goOnline();
@@ -80,6 +82,7 @@ export function messageOf(error: unknown): string {
   if (error instanceof AdminError) {
     const { code, message } = error;
     if (code === "SERVER_UNREACHABLE") return "The server does not respond.";
+    if (code === "UNAUTHENTICATED") return "Your session has expired.";
     return sentence(message);
   }
   return sentence(error instanceof Error ? error.message : String(error));

@@ -1,6 +1,6 @@
 import { computed, effect, signal, type ReadonlySignal } from "@preact/signals";
 import type { JobSummary, StatsResult } from "holdfast/admin";
-import { may, session } from "./api.js";
+import { api, connection, hasExpired, may, session } from "./api.js";
 import { PREFIX } from "./router.js";
 
 /** Paused by the viewer: nothing on the page changes by itself. */
@@ -8,7 +8,7 @@ export const isPaused = signal(false);
 const isVisible = signal(!document.hidden);
 /** Whether views load again by themselves. */
 export const isLive: ReadonlySignal<boolean> = computed(
-  () => isVisible.value && !isPaused.value && typeof session.value === "object",
+  () => isVisible.value && !isPaused.value && !hasExpired.value && typeof session.value === "object",
 );
 
 /** Counts by state, queue and type, from the event stream. */
@@ -28,6 +28,7 @@ export function onJobs(listener: Listener): () => void {
 /** What the tab with the stream passes on to the others. */
 type Message = { stats: StatsResult } | { job: JobSummary };
 
+const RECONNECT_MS = 5_000;
 const CHANNEL = `holdfast ${PREFIX}`;
 let changed = new Map<string, JobSummary>();
 let newestStats: StatsResult | null = null;
@@ -94,14 +95,25 @@ async function withLock(signal: AbortSignal, work: () => Promise<void>): Promise
 function readStream(signal: AbortSignal, onMessage: (message: Message) => void): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve();
-    const source = new EventSource(`${PREFIX}/api/admin/events`);
+    let source: EventSource;
+    let timer: ReturnType<typeof setTimeout> | undefined;
     const parse = (event: Event): unknown => JSON.parse((event as MessageEvent<string>).data);
-    source.addEventListener("open", () => (stream.value = "open"));
-    // It reconnects by itself.
-    source.addEventListener("error", () => (stream.value = "opening"));
-    source.addEventListener("stats", (event) => onMessage({ stats: parse(event) as StatsResult }));
-    source.addEventListener("job", (event) => onMessage({ job: parse(event) as JobSummary }));
+    const connect = (): void => {
+      source = new EventSource(`${PREFIX}/api/admin/events`);
+      source.addEventListener("open", () => (stream.value = "open"));
+      source.addEventListener("error", () => {
+        // A stream that was open has ended: the browser opens it again. If that fails, another call shows why.
+        if (stream.peek() !== "open" && connection.peek().online) void api.session.get().catch(() => {});
+        stream.value = "opening";
+        // After a response that is not a stream, the browser gives up.
+        if (source.readyState === EventSource.CLOSED) timer = setTimeout(connect, RECONNECT_MS);
+      });
+      source.addEventListener("stats", (event) => onMessage({ stats: parse(event) as StatsResult }));
+      source.addEventListener("job", (event) => onMessage({ job: parse(event) as JobSummary }));
+    };
+    connect();
     signal.addEventListener("abort", () => {
+      clearTimeout(timer);
       source.close();
       resolve();
     });

@@ -1,9 +1,14 @@
+import type { SessionResult } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { api, AdminError, messageOf, session } from "../app/api.js";
+import { api, AdminError, hasExpired, messageOf, session } from "../app/api.js";
 import { forgetAll } from "../app/resource.js";
 import { Button } from "./button.js";
 import { Icon } from "./icon.js";
+
+function isSame(one: SessionResult, other: SessionResult): boolean {
+  return one.name === other.name && one.role === other.role && one.user === other.user;
+}
 
 /** Exchanges an API token for a session cookie. The token is not stored. */
 export function SignIn({ onDone }: { onDone?: () => void }): JSX.Element {
@@ -14,8 +19,11 @@ export function SignIn({ onDone }: { onDone?: () => void }): JSX.Element {
     const before = session.peek();
     try {
       const next = await api.session.start({ token: token.trim() });
+      // What another caller has loaded is not shown.
+      if (typeof before === "object" && !isSame(before, next)) return location.reload();
       if (before === "none") forgetAll();
       session.value = next;
+      hasExpired.value = false;
       onDone?.();
     } catch (thrown) {
       // The application that serves this page decides who is let in.
@@ -63,7 +71,7 @@ export function SignIn({ onDone }: { onDone?: () => void }): JSX.Element {
           {error !== null && (
             <>
               <Icon name="alert" />
-              {error}
+              <span>{error}</span>
             </>
           )}
         </p>

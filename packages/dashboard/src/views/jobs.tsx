@@ -1,7 +1,7 @@
 import { computed, effect } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { api, may, mayChangeOwn, messageOf } from "../app/api.js";
+import { api, connection, may, mayChangeOwn, messageOf } from "../app/api.js";
 import { number, plural } from "../app/format.js";
 import { addShortcuts } from "../app/keys.js";
 import { isLive, onJobs, stats } from "../app/live.js";
@@ -201,8 +201,9 @@ function useFreshness(list: JobList | undefined, hasStream: boolean, reloadCount
     let wasLive = true;
     const offLive = effect(() => {
       clearInterval(timer);
-      const isNow = isLive.value;
-      if (isNow && !wasLive) void refresh(list);
+      const isNow = isLive.value && connection.value.online;
+      // What failed while no one was signed in, or while the server did not respond, is loaded now.
+      if (isNow && !wasLive) void (list.error.peek() === undefined ? refresh(list) : list.more());
       wasLive = isNow;
       if (isNow && !hasStream) timer = setInterval(() => void refresh(list), POLL_MS);
     });
