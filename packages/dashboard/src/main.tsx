@@ -5,9 +5,7 @@ import { startLive } from "./app/live.js";
 import { startRouter } from "./app/router.js";
 import { startTheme } from "./app/theme.js";
 import { Shell } from "./shell.js";
-import "./styles/tokens.css";
-import "./styles/app.css";
-import "./styles/dashboard.css";
+import "./styles/index.css";
 
 startTheme();
 startDensity();

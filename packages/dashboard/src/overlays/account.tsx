@@ -7,7 +7,6 @@ import { Button } from "../ui/button.js";
 import { Dialog } from "../ui/dialog.js";
 import { Icon } from "../ui/icon.js";
 import { Time } from "../ui/time.js";
-import "../styles/overlays.css";
 import { canSignOut, signOut, VIEWS } from "./palette/sources.js";
 
 const THEMES: readonly (readonly [Theme, string])[] = [
@@ -42,7 +41,7 @@ export default function Account({ onClose }: { onClose: () => void }): JSX.Eleme
         ),
       })}
     >
-      <div class="stack account">
+      <div class="stack">
         {others.length > 0 && (
           <nav class="narrow-only more-pages" aria-label="More pages">
             {others.map(([path, title, icon]) => (

@@ -1,4 +1,3 @@
-import "../styles/enqueue.css";
 import type { Enqueued, NewJobBody } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";

@@ -4,7 +4,6 @@ import { jobHref } from "../app/links.js";
 import { useResource } from "../app/resource.js";
 import { go } from "../app/router.js";
 import { Icon } from "../ui/icon.js";
-import "../styles/overlays.css";
 import { findEntries, jobIdIn, marked, type Entry } from "./palette/entries.js";
 import { allEntries, loadSources } from "./palette/sources.js";
 

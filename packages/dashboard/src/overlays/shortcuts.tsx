@@ -1,7 +1,6 @@
 import type { JSX } from "preact";
 import { allShortcuts } from "../app/keys.js";
 import { Dialog } from "../ui/dialog.js";
-import "../styles/overlays.css";
 
 /** Those of the shell; all others belong to the view. */
 const ANYWHERE = new Set(["?", "p", "t"]);

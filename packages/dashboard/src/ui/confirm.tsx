@@ -53,7 +53,7 @@ export function Confirm({
         </>
       }
     >
-      <div class="stack tightest confirm">
+      <div class="stack tightest">
         {children}
         {typed !== undefined && (
           <div class="field">

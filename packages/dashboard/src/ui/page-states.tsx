@@ -9,7 +9,7 @@ export function Skeleton({ rows = 8 }: { rows?: number }): JSX.Element {
   return (
     <div class="skeleton" role="status" aria-label="Loading">
       {Array.from({ length: rows }, (_, at) => (
-        <span key={at} class={`skel w${(at % 4) + 1}`} />
+        <span key={at} class="skel" />
       ))}
     </div>
   );

@@ -2,7 +2,6 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { barsPath, linePaths, newScale, niceTop, timeTicks, topOf, type Layer } from "./time-scale.js";
-import "../styles/time-chart.css";
 
 interface TimeChartProps {
   /** When each period begins, in seconds. */

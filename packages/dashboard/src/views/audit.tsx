@@ -11,7 +11,6 @@ import { route, setQuery } from "../app/router.js";
 import { Button } from "../ui/button.js";
 import { Icon } from "../ui/icon.js";
 import { Empty, Pending } from "../ui/page-states.js";
-import "../styles/system.css";
 import { auditQuery, detailWords, iconOf, targetOf } from "./audit/entries.js";
 import { slotTime } from "./schedules/slot-words.js";
 
@@ -85,7 +84,7 @@ function Filters({ actions }: { actions: readonly string[] }): JSX.Element {
       aria-label="Filter the audit log"
       onSubmit={(event) => event.preventDefault()}
     >
-      <label>
+      <label class="field label">
         Who
         <input
           ref={first}
@@ -97,7 +96,7 @@ function Filters({ actions }: { actions: readonly string[] }): JSX.Element {
           onChange={(event) => set("actor", event.currentTarget.value)}
         />
       </label>
-      <label>
+      <label class="field label">
         Action
         <input
           class="input"
@@ -115,7 +114,7 @@ function Filters({ actions }: { actions: readonly string[] }): JSX.Element {
         ))}
       </datalist>
       {(["after", "before"] as const).map((name) => (
-        <label key={name}>
+        <label key={name} class="field label">
           {name === "after" ? "After" : "Before"}
           <input
             class="input"
@@ -217,7 +216,7 @@ function Entry({ entry }: { entry: AuditResult }): JSX.Element {
                 </>
               )}
             </dl>
-            <pre class="codebox input-json" tabIndex={0}>
+            <pre class="codebox" tabIndex={0}>
               {(JSON.stringify(detail, null, 2) ?? "null").slice(0, 20_000)}
             </pre>
           </td>

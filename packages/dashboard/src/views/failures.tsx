@@ -16,8 +16,6 @@ import { inRange, orderOf, readFilter, RANGES } from "./failures/filter.js";
 import { BulkDialog } from "./jobs/bulk-dialog.js";
 import { showRunning } from "./jobs/operations.js";
 import { OperationsPanel } from "./jobs/operations-panel.js";
-import "../styles/jobs.css";
-import "../styles/failures.css";
 
 const EVERY_MS = 10_000;
 /** Each shown group is counted. */
@@ -163,7 +161,7 @@ function TypeFilter({
   const names = [...types].toSorted();
   return (
     <select
-      class="input sel f-type"
+      class="input f-type"
       aria-label="Job type"
       value={type ?? ""}
       onChange={(event) => setQuery({ type: event.currentTarget.value, open: null })}

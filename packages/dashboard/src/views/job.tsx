@@ -1,4 +1,3 @@
-import "../styles/job.css";
 import type { JobDetail } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";

@@ -25,7 +25,6 @@ import { Selection } from "./jobs/selection.js";
 import { StateTabs } from "./jobs/state-tabs.js";
 import { JobTable, TableSkeleton } from "./jobs/table.js";
 import { ExportMenu, ViewsMenu } from "./jobs/toolbar.js";
-import "../styles/jobs.css";
 
 const OBSTACLES_MS = 15_000;
 /** Where there is no event stream: for the role user. */

@@ -1,7 +1,6 @@
 import type { JSX } from "preact";
 import { Logo } from "../ui/logo.js";
 import { SignIn } from "../ui/sign-in.js";
-import "../styles/overlays.css";
 
 export default function Login(): JSX.Element {
   document.title = "Sign in · Holdfast";

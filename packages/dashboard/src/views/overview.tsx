@@ -15,7 +15,6 @@ import { QueuesCard } from "./overview/queues-card.js";
 import { completePoints, RANGES, readRange, sumOf } from "./overview/range.js";
 import { WarningList } from "./overview/warning-list.js";
 import { findWarnings } from "./overview/warnings.js";
-import "../styles/overview.css";
 
 // Counts come from the event stream. All of these together are less than a call of the store per second.
 const QUEUES_MS = 15_000;
@@ -91,7 +90,7 @@ export default function Overview(): JSX.Element {
         )}
         <FailuresCard groups={groups} />
       </div>
-      <div class={`cols stretch ${may("admin") ? "cols-111 keep2" : "cols-2"}`}>
+      <div class={`cols stretch ${may("admin") ? "cols-111" : "cols-2"}`}>
         <SchedulesCard schedules={schedules} />
         <WorkersCard workers={workers} />
         {may("admin") && <Changes />}

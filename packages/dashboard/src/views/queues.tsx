@@ -14,7 +14,6 @@ import { Icon } from "../ui/icon.js";
 import { Meter } from "../ui/meter.js";
 import { Empty, Pending } from "../ui/page-states.js";
 import { Spark } from "../ui/spark.js";
-import "../styles/system.css";
 import { queueRows, type QueueRow } from "./queues/queue-rows.js";
 
 const EVERY_MS = 10_000;

@@ -12,7 +12,6 @@ import { Button } from "../ui/button.js";
 import { Empty, Pending } from "../ui/page-states.js";
 import { StateLabel } from "../ui/state.js";
 import { Time } from "../ui/time.js";
-import "../styles/schedules.css";
 import { everyText, timingWords } from "./schedules/cron-words.js";
 import { openFor, ScheduleOverlays } from "./schedules/overlays.js";
 import { NextRuns } from "./schedules/preview.js";
@@ -105,7 +104,7 @@ export default function Schedule(): JSX.Element {
 function Head({ schedule, onChange }: { schedule: ScheduleResult; onChange: () => void }): JSX.Element {
   const { name, origin, changed } = schedule;
   return (
-    <div class="page-h schedule-h">
+    <div class="schedule-h">
       <div class="row">
         <EnabledToggle schedule={schedule} onChange={onChange} />
         <p class="strong">{timingWords(schedule)}</p>
@@ -303,7 +302,7 @@ function Settings({ schedule }: { schedule: ScheduleResult }): JSX.Element {
         {text !== null && text !== "{}" && (
           <div class="field">
             <span class="label">Input</span>
-            <pre class="codebox input-json" tabIndex={0}>
+            <pre class="codebox" tabIndex={0}>
               {text.length > 20_000 ? `${text.slice(0, 20_000)}…` : text}
             </pre>
           </div>

@@ -11,9 +11,8 @@ import { go, route, setQuery } from "../app/router.js";
 import { Button } from "../ui/button.js";
 import { Icon } from "../ui/icon.js";
 import { Empty, Pending } from "../ui/page-states.js";
-import { RowMenu, type MenuItem } from "../ui/row-menu.js";
+import { Menu, type MenuItem } from "../ui/menu.js";
 import { Time } from "../ui/time.js";
-import "../styles/schedules.css";
 import { timingWords, everyText } from "./schedules/cron-words.js";
 import { openFor, openNew, ScheduleOverlays } from "./schedules/overlays.js";
 import { followRuns, LastRun, RunBars, useRuns } from "./schedules/runs.js";
@@ -184,7 +183,7 @@ function Row({ schedule, list }: { schedule: ScheduleSummary; list: Resource<Loa
           {words}
         </span>
       </td>
-      <td class="two p2">
+      <td class="two p2 timing">
         <code class="cut" title={cron ?? undefined}>
           {cron ?? `every ${everyText(everyMs ?? 0)}`}
         </code>
@@ -232,7 +231,7 @@ function Row({ schedule, list }: { schedule: ScheduleSummary; list: Resource<Loa
             <Button small kind="ghost" class="wide-only" onClick={() => runNow(name)}>
               Run now
             </Button>
-            <RowMenu label={`Actions for ${name}`} items={items} />
+            <Menu label={`Actions for ${name}`} items={items} />
           </span>
         )}
       </td>

@@ -15,7 +15,6 @@ import { NotedField } from "../ui/noted-field.js";
 import { Icon } from "../ui/icon.js";
 import { Empty, Pending } from "../ui/page-states.js";
 import { Time } from "../ui/time.js";
-import "../styles/system.css";
 
 const ROLES = [
   ["user", "Lists, reads, cancels and retries the jobs of one user."],

@@ -16,7 +16,6 @@ import { Meter } from "../ui/meter.js";
 import { Empty, Pending } from "../ui/page-states.js";
 import { StateLabel } from "../ui/state.js";
 import { Time } from "../ui/time.js";
-import "../styles/system.css";
 import { isActive, jobsByWorker, livenessOf, startOf } from "./workers/liveness.js";
 
 const EVERY_MS = 5_000;

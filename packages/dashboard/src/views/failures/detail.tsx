@@ -67,13 +67,13 @@ export function Detail({ id, group, dead, retrying, onRetry }: DetailProps): JSX
                   <td class="num t2 wide-only">
                     {each.attempt} of {each.maxAttempts}
                   </td>
-                  <td class="num t2 fillx">{each.error !== null && <Time at={each.error.at} />}</td>
+                  <td class="num t2">{each.error !== null && <Time at={each.error.at} />}</td>
                 </tr>
               ))}
             </tbody>
           </table>
         )}
-        <p class="mt f-links">
+        <p class="f-links">
           <a class="link" href={jobsHref({ fingerprint })}>
             Show all jobs
           </a>
@@ -82,7 +82,7 @@ export function Detail({ id, group, dead, retrying, onRetry }: DetailProps): JSX
           </a>
         </p>
         <h3>A message of this group</h3>
-        <pre class="code-b f-example" tabIndex={0} aria-label="A message of this group">
+        <pre class="codebox" tabIndex={0} aria-label="A message of this group">
           <bdi>{example.length > EXAMPLE ? `${example.slice(0, EXAMPLE)}…` : example}</bdi>
         </pre>
         {frame !== null && (
@@ -115,7 +115,7 @@ export function Detail({ id, group, dead, retrying, onRetry }: DetailProps): JSX
             </div>
           )}
           {retryingCount > 0 && (
-            <div class={`op ${deadCount > 0 ? "lined" : ""}`}>
+            <div class="op">
               <h3>Jobs that wait for their next attempt</h3>
               <div class="row">
                 <Button small icon="cancelled" onClick={() => openAction(group, "cancel")}>

@@ -113,7 +113,7 @@ interface JobsProps {
 
 /** Jobs that have this error now. */
 function Jobs({ dead, retrying, fingerprint }: JobsProps): JSX.Element {
-  if (dead === undefined || retrying === undefined) return <span class="skel w1" />;
+  if (dead === undefined || retrying === undefined) return <span class="skel" />;
   if (dead.count === 0 && retrying.count === 0)
     return <small title="Its jobs were retried, cancelled or deleted">none now</small>;
   const main = dead.count > 0 ? dead : retrying;

@@ -59,11 +59,7 @@ function OneAttempt({ attempt, isNewest }: { attempt: Attempt; isNewest: boolean
   const lasted = started === null ? null : duration(Date.parse(endedAt) - Date.parse(started));
   const message = error === null ? "" : plain(error.message);
   return (
-    <details
-      class={`att ${isNewest ? "first" : ""}`}
-      open={isOpen}
-      onToggle={(event) => setOpen(event.currentTarget.open)}
-    >
+    <details class="att" open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
         <Icon name="chev" class="chev" />
         <span class="strong nowrap">Attempt {attempt.attempt}</span>

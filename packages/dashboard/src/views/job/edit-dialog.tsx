@@ -1,4 +1,3 @@
-import "../../styles/enqueue.css";
 import type { JobChanges, JobDetail } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";

@@ -9,7 +9,7 @@ import { Icon, type IconName } from "../../ui/icon.js";
 import { StatePill } from "../../ui/state.js";
 import { Time } from "../../ui/time.js";
 import type { ActionName } from "./offered.js";
-import { RowMenu, type MenuItem } from "../../ui/row-menu.js";
+import { Menu, type MenuItem } from "../../ui/menu.js";
 import { jobHref, jobsHref } from "./links.js";
 
 const ACTIONS: Readonly<Record<ActionName, { label: string; icon: IconName; danger?: true }>> = {
@@ -62,7 +62,7 @@ export function Head({ job, actions, onAction }: HeadProps): JSX.Element {
               {ACTIONS[name].label}
             </Button>
           ))}
-          {items.length > 0 && <RowMenu label="More actions" items={items} class="" />}
+          {items.length > 0 && <Menu label="More actions" items={items} class="icon" />}
           {primary !== null && (
             <Button kind="primary" icon={ACTIONS[primary].icon} shortcut="r" onClick={() => onAction(primary)}>
               {ACTIONS[primary].label}

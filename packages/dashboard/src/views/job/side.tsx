@@ -131,7 +131,7 @@ export function Related({ job, counts }: { job: JobDetail; counts: RelatedCounts
       <div class="card-h">
         <h2>Related</h2>
       </div>
-      <ul class="list tight">
+      <ul class="list">
         {lines.map((line) => {
           if (line === false) return null;
           const [icon, text, href, aside] = line;

@@ -29,7 +29,7 @@ export function WhyCard({ job, explanation, onPromote, onEdit, onChange }: WhyCa
     ));
   return (
     <section class={`card why s-${first.colour}`}>
-      <div class={`lead ${others.length === 0 ? "alone" : ""}`}>
+      <div class="lead">
         <Icon name={first.icon} />
         <div>
           <h2>

@@ -128,7 +128,7 @@ export function BulkDialog({ action, target, onClose, onStarted }: BulkDialogPro
         </>
       }
     >
-      <div class="stack bulk-preview" ref={form}>
+      <div class="stack" ref={form}>
         {tried !== undefined && (
           <p role="status">
             {isTrying

@@ -35,7 +35,7 @@ export function NoJobs({ workers }: { workers: number | undefined }): JSX.Elemen
           <pre tabIndex={0}>
             <code>{'const { id } = await hf.enqueue(welcome, { to: "ada@example.com" });'}</code>
           </pre>
-          <ul class="legend first-run">
+          <ul class="legend">
             <Step isDone label="Store is ready" />
             {workers !== undefined && (
               <Step

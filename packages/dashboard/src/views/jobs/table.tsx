@@ -203,16 +203,16 @@ export function TableSkeleton(): JSX.Element {
           {Array.from({ length: 16 }, (_, at) => (
             <tr key={at}>
               <td>
-                <span class="skel w1" />
+                <span class="skel" />
               </td>
               <td>
-                <span class={`skel w${2 + (at % 3)}`} />
+                <span class="skel" />
               </td>
               <td class="fill">
-                <span class={`skel w${5 + (at % 3)}`} />
+                <span class="skel" />
               </td>
               <td>
-                <span class="skel w2 end" />
+                <span class="skel" />
               </td>
             </tr>
           ))}

@@ -4,70 +4,29 @@ import { plural } from "../../app/format.js";
 import { toast } from "../../app/toasts.js";
 import { Button } from "../../ui/button.js";
 import { Dialog } from "../../ui/dialog.js";
-import { Icon } from "../../ui/icon.js";
+import { Menu, type MenuItem } from "../../ui/menu.js";
 import { exportJobs } from "./export.js";
 import type { JobList } from "./job-list.js";
-import { Menu, MenuItem } from "./menu.js";
-import { BUILT_IN, removeView, savedViews, saveView } from "./saved-views.js";
+import { BUILT_IN, removeView, savedViews, saveView, type SavedView } from "./saved-views.js";
 
 /** Filters with a name. They are kept in this browser. */
 export function ViewsMenu({ q, onApply }: { q: string; onApply: (q: string) => void }): JSX.Element {
   const [isNaming, setNaming] = useState(false);
   const { value: saved } = savedViews;
-  const use = (view: string, close: () => void): void => {
-    close();
-    onApply(view);
+  const item = (view: SavedView): MenuItem => ({ label: view.name, about: view.q, run: () => onApply(view.q) });
+  const remove = (view: SavedView): void => {
+    removeView(view.name);
+    toast(`The view ${view.name} was removed.`, { action: { label: "Undo", run: () => saveView(view) } });
   };
+  const items: (MenuItem | string)[] = [
+    ...BUILT_IN.map(item),
+    ...(saved.length > 0 ? ["Saved in this browser"] : []),
+    ...saved.map((view) => ({ ...item(view), remove: () => remove(view) })),
+    ...(q === "" ? [] : [{ label: "Save this filter…", icon: "plus" as const, run: () => setNaming(true) }]),
+  ];
   return (
     <>
-      <Menu label="Views" icon="bookmark">
-        {(close) => (
-          <>
-            {BUILT_IN.map((view) => (
-              <MenuItem key={view.name} onSelect={() => use(view.q, close)}>
-                {view.name}
-                <code class="push cut">{view.q}</code>
-              </MenuItem>
-            ))}
-            {saved.length > 0 && <div class="head">Saved in this browser</div>}
-            {saved.map((view) => (
-              <div key={view.name} class="row" role="none">
-                <MenuItem onSelect={() => use(view.q, close)}>
-                  <bdi class="cut">{view.name}</bdi>
-                  <code class="push cut">{view.q}</code>
-                </MenuItem>
-                <button
-                  type="button"
-                  class="btn ghost icon sm"
-                  role="menuitem"
-                  tabIndex={-1}
-                  aria-label={`Remove the view ${view.name}`}
-                  onClick={() => {
-                    removeView(view.name);
-                    close();
-                    toast(`The view ${view.name} was removed.`, {
-                      action: { label: "Undo", run: () => saveView(view) },
-                    });
-                  }}
-                >
-                  <Icon name="x" />
-                </button>
-              </div>
-            ))}
-            {q !== "" && (
-              <MenuItem
-                icon={<Icon name="plus" />}
-                onSelect={() => {
-                  close();
-                  setNaming(true);
-                }}
-              >
-                Save this filter…
-              </MenuItem>
-            )}
-          </>
-        )}
-      </Menu>
+      <Menu label="Views" icon="bookmark" class="" hasWord items={items} />
       {isNaming && <NameDialog q={q} onClose={() => setNaming(false)} />}
     </>
   );
@@ -113,23 +72,15 @@ function NameDialog({ q, onClose }: { q: string; onClose: () => void }): JSX.Ele
 
 /** Saves the rows that are shown. */
 export function ExportMenu({ list }: { list: JobList | undefined }): JSX.Element {
-  const save = (format: "json" | "csv", close: () => void): void => {
-    close();
-    exportJobs(
-      (list?.rows.value ?? []).map(({ job }) => job.value),
-      format,
-    );
-  };
-  const count = list?.rows.value.length ?? 0;
-  return (
-    <Menu label="Export" icon="export">
-      {(close) => (
-        <>
-          <div class="head">{plural(count, "job")} shown, without inputs</div>
-          <MenuItem onSelect={() => save("json", close)}>JSON</MenuItem>
-          <MenuItem onSelect={() => save("csv", close)}>CSV</MenuItem>
-        </>
-      )}
-    </Menu>
-  );
+  const jobs = list?.rows.value ?? [];
+  const save = (format: "json" | "csv"): MenuItem => ({
+    label: format.toUpperCase(),
+    run: () =>
+      exportJobs(
+        jobs.map(({ job }) => job.value),
+        format,
+      ),
+  });
+  const items = [`${plural(jobs.length, "job")} shown, without inputs`, save("json"), save("csv")];
+  return <Menu label="Export" icon="export" class="" hasWord items={items} />;
 }

@@ -67,7 +67,7 @@ export function FinishedCard({ history, range }: ChartProps): JSX.Element {
     <section class="card">
       <div class="card-h">
         <h2>Finished per minute</h2>
-        <ul class="legend s">
+        <ul class="legend">
           {LAYERS.map(({ state, label }) => (
             <li key={state} class={`s-${state}`}>
               <span class="sq" />
@@ -178,7 +178,7 @@ export function TimesCard({ history, range }: ChartProps): JSX.Element {
             const last = newest(points, (point) => point[field]);
             return (
               <div key={field}>
-                <p class="mini-h">
+                <p>
                   {name}
                   {last !== null && <b>p95 {duration(last.p95)}</b>}
                   <span>{last === null ? "No job ran." : `p50 ${duration(last.p50)}`}</span>

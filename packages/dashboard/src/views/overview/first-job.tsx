@@ -9,12 +9,12 @@ import { isLive } from "./warnings.js";
 export function FirstJob({ workers }: { workers: readonly WorkerResult[] }): JSX.Element {
   const live = workers.filter((worker) => isLive(worker, now.value)).length;
   return (
-    <section class="card empty first-job">
+    <section class="card empty">
       <Icon name="jobs" />
       <h2>No jobs yet</h2>
       <p>Enqueue one from your code. It appears on this page at once.</p>
-      <pre class="code-b">{`const { id } = await hf.enqueue(welcome, { to: "ada@example.com" });`}</pre>
-      <ul class="legend s">
+      <pre>{`const { id } = await hf.enqueue(welcome, { to: "ada@example.com" });`}</pre>
+      <ul class="legend">
         <li class="s-completed">
           <Icon name="completed" />
           Store is ready

@@ -23,12 +23,11 @@ interface CardProps {
   none: string;
   children: ComponentChildren;
   isEmpty: boolean;
-  class?: string;
 }
 
-function ListCard({ title, meta, link, of: resource, none, children, isEmpty, class: extra }: CardProps): JSX.Element {
+function ListCard({ title, meta, link, of: resource, none, children, isEmpty }: CardProps): JSX.Element {
   return (
-    <section class={`card ${extra ?? ""}`}>
+    <section class="card">
       <div class="card-h">
         <h2>{title}</h2>
         {meta !== undefined && <span class="meta">{meta}</span>}
@@ -41,7 +40,7 @@ function ListCard({ title, meta, link, of: resource, none, children, isEmpty, cl
       ) : isEmpty ? (
         <p class="none">{none}</p>
       ) : (
-        <ul class="list tight">{children}</ul>
+        <ul class="list">{children}</ul>
       )}
     </section>
   );
@@ -179,13 +178,11 @@ export function WorkersCard({ workers }: { workers: Resource<{ workers: WorkerRe
               <span class="num bad strong">missing</span>
             ) : (
               <>
-                <span class="w-meter">
-                  <Meter
-                    max={concurrency}
-                    parts={[{ state: "running", value: running }]}
-                    label={`${running} of ${concurrency}`}
-                  />
-                </span>
+                <Meter
+                  max={concurrency}
+                  parts={[{ state: "running", value: running }]}
+                  label={`${running} of ${concurrency}`}
+                />
                 <span class="num nowrap t2 cnt-w">
                   {running} / {concurrency}
                 </span>
@@ -208,7 +205,6 @@ export function ChangesCard({ audit }: { audit: Resource<{ entries: AuditResult[
       of={audit}
       isEmpty={entries.length === 0}
       none="No one has changed anything yet."
-      class="span-n"
     >
       {entries.slice(0, SHOWN).map((entry) => {
         const { what, about } = changeWords(entry);

@@ -65,7 +65,7 @@ export function NextRuns({
   if (runs.length === 0) return <p class="t3">No runs are left.</p>;
   return (
     <>
-      <table class={`runs-t ${isOther ? "" : "one"}`}>
+      <table class="runs-t">
         <thead>
           <tr>
             <th>Day</th>

@@ -126,7 +126,7 @@ function CronInput({
         onBlur: () => setCaret(-1),
       })}
       {isSplit && (
-        <div class={`cron-parts ${fields.length === 6 ? "six" : ""}`} aria-hidden="true">
+        <div class="cron-parts" aria-hidden="true">
           {fields.map((part, at) => (
             <span key={at} class={isBad(names[at] ?? "") ? "wrong" : at === caret ? "on" : ""}>
               <b class="cut" title={part}>
