@@ -1,7 +1,7 @@
 import { signal } from "@preact/signals";
 import type { ComponentType, JSX } from "preact";
 import { useEffect } from "preact/hooks";
-import { connection, may, session } from "./app/api.js";
+import { connection, hasExpired, may, refusal, session } from "./app/api.js";
 import { short } from "./app/format.js";
 import { addShortcuts, startKeys } from "./app/keys.js";
 import { isPaused, stats } from "./app/live.js";
@@ -93,7 +93,8 @@ export function Shell(): JSX.Element {
       { key: "t", about: "Switch between light and dark", run: nextTheme },
     ]);
   }, []);
-  if (who === "loading") return <p class="starting">{connection.value.online ? "" : "The server does not respond."}</p>;
+  if (who === "loading")
+    return <p class="starting">{refusal.value ?? (connection.value.online ? "" : "The server does not respond.")}</p>;
   if (who === "none") return <Login />;
   return (
     <div class={`app ${connection.value.online ? "" : "stale"}`}>
@@ -319,7 +320,7 @@ function Banner(): JSX.Element | null {
       </div>
     );
   }
-  if (session.value === "expired") {
+  if (hasExpired.value) {
     return (
       <div class="banner s-failed" role="alert">
         <Icon name="lock" />

@@ -1,7 +1,6 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { api, AdminError, messageOf, session } from "../app/api.js";
-import { forgetAll } from "../app/resource.js";
+import { api, AdminError, messageOf, signedIn } from "../app/api.js";
 import { Button } from "./button.js";
 import { Icon } from "./icon.js";
 
@@ -11,11 +10,8 @@ export function SignIn({ onDone }: { onDone?: () => void }): JSX.Element {
   const [error, setError] = useState<string | null>(null);
   const [disabled, setDisabled] = useState<string | null>(null);
   const submit = async (): Promise<void> => {
-    const before = session.peek();
     try {
-      const next = await api.session.start({ token: token.trim() });
-      if (before === "none") forgetAll();
-      session.value = next;
+      signedIn(await api.session.start({ token: token.trim() }));
       onDone?.();
     } catch (thrown) {
       // The application that serves this page decides who is let in.
