@@ -1,7 +1,7 @@
 import { signal } from "@preact/signals";
 import type { ComponentType, JSX } from "preact";
 import { useEffect } from "preact/hooks";
-import { api, connection, hasExpired, may, session } from "./app/api.js";
+import { api, connection, hasExpired, may, refusal, session } from "./app/api.js";
 import { clock, short } from "./app/format.js";
 import { addShortcuts, startKeys } from "./app/keys.js";
 import { isPaused, stats } from "./app/live.js";
@@ -95,7 +95,8 @@ export function Shell(): JSX.Element {
       { key: "t", about: "Switch between light and dark", run: nextTheme },
     ]);
   }, []);
-  if (who === "loading") return <p class="starting">{connection.value.online ? "" : "The server does not respond."}</p>;
+  if (who === "loading")
+    return <p class="starting">{refusal.value ?? (connection.value.online ? "" : "The server does not respond.")}</p>;
   if (who === "none") return <Login />;
   return (
     <div class={`app ${connection.value.online ? "" : "stale"}`}>

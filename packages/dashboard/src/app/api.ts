@@ -12,8 +12,10 @@ export const connection = signal<{ online: true } | { online: false; since: numb
 
 /** Who uses the page. `none`: no one is signed in. */
 export const session = signal<SessionResult | "loading" | "none">("loading");
-/** Whether the session has ended: the page is kept as it is, until the same caller signs in again. */
+/** The session has ended. The page is kept as it is, until the same caller has signed in again. */
 export const hasExpired = signal(false);
+/** Why the server refuses to say who uses the page. */
+export const refusal = signal<string | null>(null);
 
 const ROLES = ["user", "viewer", "operator", "admin"] as const;
 
@@ -72,9 +74,60 @@ export async function startSession(): Promise<void> {
   try {
     session.value = await api.session.get();
   } catch (error) {
-    if (error instanceof AdminError && error.status === 401) session.value = "none";
-    else setTimeout(() => void startSession(), 1_000);
+    const status = error instanceof AdminError ? error.status : 0;
+    if (status === 401) {
+      session.value = "none";
+      return;
+    }
+    // Without tokens, the server accepts only requests from its own machine.
+    refusal.value = status >= 400 && status < 500 ? messageOf(error) : null;
+    setTimeout(() => void startSession(), refusal.value === null ? 1_000 : 5_000);
   }
+}
+
+/** The tabs of a browser have one cookie. */
+const tabs = typeof BroadcastChannel === "undefined" ? null : new BroadcastChannel(`holdfast session ${PREFIX}`);
+tabs?.addEventListener("message", () => void checkSession(true));
+
+/** Reads again who is signed in: another tab, or another server, may have changed that. `isOver`: a tab has signed in or out. */
+export async function checkSession(isOver = false): Promise<void> {
+  try {
+    const next = await api.session.get();
+    if (typeof session.peek() === "object" || isOver) continueAs(next);
+  } catch (error) {
+    if (isOver && error instanceof AdminError && error.status === 401) startOver();
+  }
+}
+
+/** After a caller has signed in here. */
+export function signedIn(next: SessionResult): void {
+  tabs?.postMessage(null);
+  continueAs(next);
+}
+
+export function signedOut(): void {
+  tabs?.postMessage(null);
+  startOver();
+}
+
+function continueAs(next: SessionResult): void {
+  const { name, role, user } = next;
+  const before = session.peek();
+  // What the page holds of another caller is not for this one.
+  if (typeof before === "object" && (before.name !== name || before.role !== role || before.user !== user))
+    return startOver();
+  hasExpired.value = false;
+  session.value = next;
+}
+
+/** Loads the page anew, so that nothing is left of what it holds. */
+function startOver(): void {
+  try {
+    for (const key of Object.keys(sessionStorage)) if (key.startsWith("holdfast.")) sessionStorage.removeItem(key);
+  } catch {
+    // Storage is disabled.
+  }
+  location.reload();
 }
 
 /** A sentence for people. */

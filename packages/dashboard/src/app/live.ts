@@ -1,6 +1,6 @@
 import { computed, effect, signal, type ReadonlySignal } from "@preact/signals";
 import type { JobSummary, StatsResult } from "holdfast/admin";
-import { api, connection, hasExpired, may, session } from "./api.js";
+import { api, checkSession, connection, hasExpired, may, session } from "./api.js";
 import { PREFIX } from "./router.js";
 
 /** Paused by the viewer: nothing on the page changes by itself. */
@@ -8,7 +8,7 @@ export const isPaused = signal(false);
 const isVisible = signal(!document.hidden);
 /** Whether views load again by themselves. */
 export const isLive: ReadonlySignal<boolean> = computed(
-  () => isVisible.value && !isPaused.value && !hasExpired.value && typeof session.value === "object",
+  () => isVisible.value && !isPaused.value && typeof session.value === "object" && !hasExpired.value,
 );
 
 /** Counts by state, queue and type, from the event stream. */
@@ -25,17 +25,37 @@ export function onJobs(listener: Listener): () => void {
   return () => void listeners.delete(listener);
 }
 
-/** What the tab with the stream passes on to the others. */
-type Message = { stats: StatsResult } | { job: JobSummary };
+const missedListeners = new Set<() => void>();
 
-const RECONNECT_MS = 5_000;
-const CHANNEL = `holdfast ${PREFIX}`;
+/** Calls back when changes may have been missed: what is shown must be read again. */
+export function onMissed(listener: () => void): () => void {
+  missedListeners.add(listener);
+  return () => void missedListeners.delete(listener);
+}
+
+/** What the tab with the stream passes on to the others. */
+type Message = { stats: StatsResult } | { job: JobSummary } | { missed: true };
+
+/** The URL of this version: another one may send other messages. */
+const CHANNEL = `holdfast ${import.meta.url}`;
+// After a response with an error status. Doubled each time, up to the second one.
+const [REOPEN_MS, MAX_REOPEN_MS] = [2_000, 30_000];
+
+/** Any page of this host may send anything. */
+function isMessage(data: unknown): data is Message {
+  const { stats: counts, job, missed: hasMissed } = Object(data) as Record<string, Record<string, unknown> | undefined>;
+  return Array.isArray(counts?.["counts"]) || Array.isArray(job?.["tags"]) || hasMissed !== undefined;
+}
 let changed = new Map<string, JobSummary>();
 let newestStats: StatsResult | null = null;
 let isFrameWanted = false;
 
 /** Signals are written once per frame, however many events there are. */
 function receive(message: Message): void {
+  if ("missed" in message) {
+    for (const listener of missedListeners) listener();
+    return;
+  }
   if ("stats" in message) newestStats = message.stats;
   else changed.set(message.job.id, message.job);
   if (isFrameWanted) return;
@@ -59,9 +79,9 @@ export function startLive(): void {
   document.addEventListener("visibilitychange", () => (isVisible.value = !document.hidden));
   const channel = typeof BroadcastChannel === "undefined" ? null : new BroadcastChannel(CHANNEL);
   channel?.addEventListener("message", ({ data }) => {
-    if (!isLive.peek()) return;
+    if (!isLive.peek() || !isMessage(data)) return;
     stream.value = "open";
-    receive(data as Message);
+    receive(data);
   });
   effect(() => {
     if (!isLive.value || !may("viewer")) {
@@ -95,27 +115,37 @@ async function withLock(signal: AbortSignal, work: () => Promise<void>): Promise
 function readStream(signal: AbortSignal, onMessage: (message: Message) => void): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve();
-    let source: EventSource;
-    let timer: ReturnType<typeof setTimeout> | undefined;
     const parse = (event: Event): unknown => JSON.parse((event as MessageEvent<string>).data);
-    const connect = (): void => {
-      source = new EventSource(`${PREFIX}/api/admin/events`);
-      source.addEventListener("open", () => (stream.value = "open"));
-      source.addEventListener("error", () => {
-        // A stream that was open has ended: the browser opens it again. If that fails, another call shows why.
-        if (stream.peek() !== "open" && connection.peek().online) void api.session.get().catch(() => {});
-        stream.value = "opening";
-        // After a response that is not a stream, the browser gives up.
-        if (source.readyState === EventSource.CLOSED) timer = setTimeout(connect, RECONNECT_MS);
-      });
-      source.addEventListener("stats", (event) => onMessage({ stats: parse(event) as StatsResult }));
-      source.addEventListener("job", (event) => onMessage({ job: parse(event) as JobSummary }));
-    };
-    connect();
+    let refusals = 0;
+    let retry: ReturnType<typeof setTimeout> | undefined;
+    let source = open();
     signal.addEventListener("abort", () => {
-      clearTimeout(timer);
+      clearTimeout(retry);
       source.close();
       resolve();
     });
+
+    function open(): EventSource {
+      const opened = new EventSource(`${PREFIX}/api/admin/events`);
+      opened.addEventListener("open", () => {
+        refusals = 0;
+        stream.value = "open";
+        // Nothing was sent of what happened before.
+        onMessage({ missed: true });
+      });
+      opened.addEventListener("missed", () => onMessage({ missed: true }));
+      opened.addEventListener("error", () => {
+        // A stream that was open has ended: the browser opens it again. If that fails, another call shows why.
+        if (stream.peek() !== "open" && connection.peek().online) void api.session.get().catch(() => {});
+        stream.value = "opening";
+        // It reconnects by itself, but not after a response with an error status: of a proxy, or because the session has ended.
+        if (opened.readyState !== EventSource.CLOSED) return;
+        retry = setTimeout(() => (source = open()), Math.min(REOPEN_MS * 2 ** refusals++, MAX_REOPEN_MS));
+        void checkSession();
+      });
+      opened.addEventListener("stats", (event) => onMessage({ stats: parse(event) as StatsResult }));
+      opened.addEventListener("job", (event) => onMessage({ job: parse(event) as JobSummary }));
+      return opened;
+    }
   });
 }

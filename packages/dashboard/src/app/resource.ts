@@ -47,7 +47,7 @@ export function useResource<T>(key: string, load: () => Promise<T>, { every }: O
     () =>
       // Loads again what failed while the server did not respond, or after a new session.
       effect(() => {
-        const isBack = connection.value.online && !hasExpired.value && typeof session.value === "object";
+        const isBack = connection.value.online && typeof session.value === "object" && !hasExpired.value;
         if (isBack && untracked(() => resource.error.value) !== undefined) void resource.reload();
       }),
     [resource],
@@ -95,9 +95,4 @@ function keep(key: string, value: unknown): void {
     if (kept.size <= MAX_KEPT) break;
     kept.delete(oldest);
   }
-}
-
-/** After another caller has signed in. */
-export function forgetAll(): void {
-  kept.clear();
 }

@@ -1,14 +1,8 @@
-import type { SessionResult } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { api, AdminError, hasExpired, messageOf, session } from "../app/api.js";
-import { forgetAll } from "../app/resource.js";
+import { api, AdminError, messageOf, signedIn } from "../app/api.js";
 import { Button } from "./button.js";
 import { Icon } from "./icon.js";
-
-function isSame(one: SessionResult, other: SessionResult): boolean {
-  return one.name === other.name && one.role === other.role && one.user === other.user;
-}
 
 /** Exchanges an API token for a session cookie. The token is not stored. */
 export function SignIn({ onDone }: { onDone?: () => void }): JSX.Element {
@@ -16,14 +10,8 @@ export function SignIn({ onDone }: { onDone?: () => void }): JSX.Element {
   const [error, setError] = useState<string | null>(null);
   const [disabled, setDisabled] = useState<string | null>(null);
   const submit = async (): Promise<void> => {
-    const before = session.peek();
     try {
-      const next = await api.session.start({ token: token.trim() });
-      // What another caller has loaded is not shown.
-      if (typeof before === "object" && !isSame(before, next)) return location.reload();
-      if (before === "none") forgetAll();
-      session.value = next;
-      hasExpired.value = false;
+      signedIn(await api.session.start({ token: token.trim() }));
       onDone?.();
     } catch (thrown) {
       // The application that serves this page decides who is let in.

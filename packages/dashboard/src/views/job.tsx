@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { AdminError, api, may } from "../app/api.js";
 import { addShortcuts } from "../app/keys.js";
-import { onJobs } from "../app/live.js";
+import { onJobs, onMissed } from "../app/live.js";
 import { now } from "../app/now.js";
 import { placeOf } from "../app/opened-from.js";
 import { useResource, type Resource } from "../app/resource.js";
@@ -70,8 +70,10 @@ function useReloads(id: string, resource: Resource<LoadedJob>): void {
         void resource.reload();
       }, RELOAD_MS);
     });
+    const offMissed = onMissed(() => void resource.reload());
     return () => {
       off();
+      offMissed();
       clearTimeout(timer);
     };
   }, [id, resource]);

@@ -4,7 +4,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { api, connection, may, mayChangeOwn, messageOf } from "../app/api.js";
 import { number, plural } from "../app/format.js";
 import { addShortcuts } from "../app/keys.js";
-import { isLive, onJobs, stats } from "../app/live.js";
+import { isLive, onJobs, onMissed, stats } from "../app/live.js";
 import { rememberList } from "../app/opened-from.js";
 import { useResource } from "../app/resource.js";
 import { route, setQuery } from "../app/router.js";
@@ -213,9 +213,11 @@ function useFreshness(list: JobList | undefined, hasStream: boolean, reloadCount
       void refresh(list);
       counts.current();
     });
+    const offMissed = onMissed(() => void refresh(list));
     return () => {
       off();
       offLive();
+      offMissed();
       offEnded();
       clearInterval(timer);
     };

@@ -1,11 +1,10 @@
 // Everything that the palette can open or do, for this role.
 import type { ScheduleSummary } from "holdfast/admin";
-import { api, may, session } from "../../app/api.js";
+import { api, may, session, signedOut } from "../../app/api.js";
 import { number, relative } from "../../app/format.js";
 import { jobsHref, scheduleHref } from "../../app/links.js";
 import { isPaused, stats } from "../../app/live.js";
 import { now } from "../../app/now.js";
-import { forgetAll } from "../../app/resource.js";
 import { hrefOf } from "../../app/router.js";
 import { nextTheme } from "../../app/theme.js";
 import { act } from "../../app/toasts.js";
@@ -123,7 +122,5 @@ export function canSignOut(): boolean {
 }
 
 export async function signOut(): Promise<void> {
-  if (!(await act(() => api.session.end()))) return;
-  forgetAll();
-  session.value = "none";
+  if (await act(() => api.session.end())) signedOut();
 }

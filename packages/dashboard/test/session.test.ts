@@ -1,0 +1,195 @@
+import { createServer, request, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Page } from "playwright-core";
+import { expect, it, onTestFinished, vi } from "vitest";
+import { inBrowser, openDashboard, useBrowser, type Dashboard } from "./scene.js";
+
+useBrowser();
+
+/** Signs in with a token in the field for it. */
+async function signIn(page: Page, token: string): Promise<void> {
+  await page.getByLabel("API token").fill(token);
+  await page.keyboard.press("Enter");
+}
+
+async function tokenOf({ hf }: Dashboard, name: string, role: "user" | "operator" | "admin"): Promise<string> {
+  return (await hf.tokens.create({ name, role, ...(role === "user" && { user: name }) })).token;
+}
+
+/** Hides the page and shows it again: it opens its event stream anew, and so learns at once that its session has ended. */
+async function hideAndShow(page: Page): Promise<void> {
+  for (const hidden of [true, false]) {
+    await page.evaluate((value) => {
+      Object.defineProperty(document, "hidden", { value, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, hidden);
+  }
+}
+
+inBrowser("a session that ends", () => {
+  it("keeps the page, with what was typed", async () => {
+    const dashboard = await openDashboard({ role: "admin", expected: /401/ });
+    const { page, open, hf } = dashboard;
+    const [first] = await hf.tokens.list();
+    await open("/schedules");
+    await page.getByRole("button", { name: "New schedule" }).click();
+    await page.getByLabel("Name", { exact: true }).fill("nightly");
+    await hf.tokens.revoke(first?.id ?? "");
+    const expired = page.getByText("Your session has expired. This page is kept.");
+    await expired.waitFor();
+    expect(await page.getByLabel("Name", { exact: true }).inputValue()).toBe("nightly");
+    await page.keyboard.press("Escape");
+    await page.getByRole("heading", { name: "Schedules", level: 1 }).waitFor();
+    await page.getByText("No schedules yet").waitFor();
+    // The same caller goes on where they were.
+    const { token } = await hf.tokens.create({ name: "admin", role: "admin" });
+    await page.evaluate(() => Object.assign(globalThis, { isSamePage: true }));
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await signIn(page, token);
+    await expired.waitFor({ state: "detached" });
+    expect(await page.evaluate("globalThis.isSamePage")).toBe(true);
+  });
+
+  it("keeps the secret of the first token on the page", async () => {
+    const { page, open, url } = await openDashboard({ expected: /401/ });
+    await open("/tokens");
+    await page.getByRole("button", { name: "New token" }).click();
+    await page.getByLabel("Name", { exact: true }).fill("ada");
+    await page.getByRole("button", { name: "Create token" }).click();
+    await vi.waitUntil(async () => (await fetch(`${url}/api/admin/queues`)).status === 401, { timeout: 10_000 });
+    await hideAndShow(page);
+    await page.getByText("Your session has expired.").waitFor();
+    expect(await page.getByLabel("Token", { exact: true }).textContent()).toMatch(/^hf_/);
+  });
+
+  it("leaves nothing on the page for another caller", async () => {
+    const dashboard = await openDashboard({ role: "admin", expected: /401|403/ });
+    const { page, open, hf, context, url } = dashboard;
+    const [first] = await hf.tokens.list();
+    const token = await tokenOf(dashboard, "bob", "user");
+    await hf.enqueueNamed("secret.type", {}, { queue: "secret-queue" });
+    await open("/jobs");
+    await page.getByText("secret.type").first().waitFor();
+    const other = await context.newPage();
+    await other.goto(`${url}/jobs`);
+    await other.getByText("secret.type").first().waitFor();
+    await page.bringToFront();
+    await page.evaluate(() => sessionStorage.setItem("holdfast.enqueue ", '{"type":"secret.draft"}'));
+    await page.evaluate(() => Object.assign(globalThis, { isSamePage: true }));
+    await hf.tokens.revoke(first?.id ?? "");
+    await hideAndShow(page);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await signIn(page, token);
+    await page.getByText("token:bob · user").waitFor();
+    expect(await page.evaluate("globalThis.isSamePage")).toBeUndefined();
+    expect(await page.evaluate(() => sessionStorage.length)).toBe(0);
+    await page.getByText("No jobs yet").waitFor();
+    // Nor on other tabs.
+    await other.getByText("token:bob · user").waitFor();
+    await other.getByText("No jobs yet").waitFor();
+  });
+
+  it("ends in every tab", async () => {
+    const { page, open, context, url } = await openDashboard({ role: "admin", expected: /401/ });
+    await open("/queues");
+    const other = await context.newPage();
+    await other.goto(`${url}/tokens`);
+    await other.getByText("1 token").waitFor();
+    await page.bringToFront();
+    await page.getByRole("button", { name: /admin · admin/ }).click();
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.getByLabel("API token").waitFor();
+    await other.getByLabel("API token").waitFor();
+    expect(await other.getByText("1 token").count()).toBe(0);
+  });
+});
+
+inBrowser("a server that refuses", () => {
+  it("to be called by its name says so", async () => {
+    const { page, url } = await openDashboard({ expected: /403/ });
+    await page.goto(url.replace("127.0.0.1", "attack.localhost"));
+    await page.getByText("is not allowed without API tokens; use localhost, or create a token.").waitFor();
+  });
+});
+
+/** A proxy in front of the server, which can refuse event streams. */
+async function proxyOf(
+  url: string,
+): Promise<{ url: string; refuse: (status: number | null) => void; streams: () => number }> {
+  const open = new Set<ServerResponse>();
+  let refused: number | null = null;
+  let streams = 0;
+  const server = createServer((incoming, outgoing) => {
+    const isStream = incoming.url?.endsWith("/events") === true;
+    if (isStream && refused !== null) return void outgoing.writeHead(refused).end("refused");
+    if (isStream) streams++;
+    open.add(outgoing);
+    const { method, headers } = incoming;
+    const onward = request(`${url}${incoming.url}`, { method, headers }, (response) => {
+      outgoing.writeHead(response.statusCode ?? 502, response.headers);
+      response.pipe(outgoing);
+    });
+    onward.on("error", () => outgoing.destroy());
+    outgoing.on("close", () => {
+      open.delete(outgoing);
+      onward.destroy();
+    });
+    incoming.pipe(onward);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    refuse(status) {
+      refused = status;
+      if (status !== null) for (const outgoing of open) outgoing.destroy();
+    },
+    streams: () => streams,
+  };
+}
+
+inBrowser("the event stream", () => {
+  it.each([429, 502, 503])("is opened again after a response with status %i", async (status) => {
+    const { page, hf, url } = await openDashboard({ expected: /Failed to load resource|ERR_/ });
+    const { id } = await hf.enqueueNamed("report", {}, { delay: "1h" });
+    const proxy = await proxyOf(url);
+    await page.goto(`${proxy.url}/jobs`);
+    const row = page.locator("tr.job");
+    await row.getByText("pending").first().waitFor();
+    await vi.waitUntil(() => proxy.streams() === 1);
+    proxy.refuse(status);
+    // While there is no stream, nothing tells the page.
+    await hf.cancel(String(id));
+    await page.waitForResponse((response) => response.status() === status);
+    proxy.refuse(null);
+    await vi.waitUntil(() => proxy.streams() === 2, { timeout: 15_000 });
+    await row.getByText("cancelled").first().waitFor();
+  });
+
+  it("ignores messages of other pages of its host", async () => {
+    const { page, open, context, url, hf } = await openDashboard();
+    await hf.enqueueNamed("report", {});
+    await open("/jobs");
+    await page.locator("tr.job").waitFor();
+    const other = await context.newPage();
+    await other.goto(`${url}/queues`);
+    await page.bringToFront();
+    const channel = await page.evaluate(async () => {
+      const { held = [] } = await navigator.locks.query();
+      return held.map(({ name }) => name).find((name) => name?.startsWith("holdfast ")) ?? "";
+    });
+    expect(channel).toMatch(/^holdfast http/);
+    await other.evaluate((name) => {
+      const sender = new BroadcastChannel(name);
+      for (const message of [null, 5, "x", {}, [], { stats: null }, { stats: {} }, { job: 5 }, { job: { id: "x" } }])
+        sender.postMessage(message);
+      sender.postMessage({ missed: true });
+    }, channel);
+    await page.waitForResponse((response) => response.url().includes("/api/admin/jobs?"));
+    await page.locator("tr.job").waitFor();
+  });
+});
