@@ -37,6 +37,22 @@ let failures = 0;
 
 export const api: AdminClient = adminClient({ url: `${location.origin}${PREFIX}`, fetch: send });
 
+const polled = new Map<number, AdminClient>();
+
+/** A client whose results may be so many seconds old: for what all open pages load again and again, so that they share it. */
+export function clientWithin(seconds: number): AdminClient {
+  let client = polled.get(seconds);
+  if (client === undefined) {
+    const fetchWithin = (request: Request): Promise<Response> => {
+      request.headers.set("cache-control", `max-age=${seconds}`);
+      return send(request);
+    };
+    client = adminClient({ url: `${location.origin}${PREFIX}`, fetch: fetchWithin });
+    polled.set(seconds, client);
+  }
+  return client;
+}
+
 /** For views that need the text of a response: `fetch` that notices a lost connection and an expired session. */
 export async function send(request: Request): Promise<Response> {
   try {

@@ -1,6 +1,7 @@
 import { effect, signal, untracked, type ReadonlySignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { connection, hasExpired, session } from "./api.js";
+import type { AdminClient } from "holdfast/admin";
+import { api, clientWithin, connection, hasExpired, session } from "./api.js";
 import { isLive } from "./live.js";
 
 /** Data from the server. What was loaded is kept while it is loaded again, and when that fails. */
@@ -22,10 +23,18 @@ interface Options {
 const kept = new Map<string, unknown>();
 const MAX_KEPT = 60;
 
+/** What is loaded every 15 s may be 5 s old. */
+const AGE = 1 / 3;
+
 /**
- * Loads data for a view. `key` names it: with another key, it is loaded anew, and what a former visit loaded is shown meanwhile.
+ * Loads data for a view. `key` names it: with another key, it is loaded anew, and what a former visit loaded is shown meanwhile. A
+ * `load` that uses the client that it is given shares what it loads again with other open pages.
  */
-export function useResource<T>(key: string, load: () => Promise<T>, { every }: Options = {}): Resource<T> {
+export function useResource<T>(
+  key: string,
+  load: (client: AdminClient) => Promise<T>,
+  { every }: Options = {},
+): Resource<T> {
   const resource = useMemo(() => newResource(key, load), [key]);
   resource.load = load;
   useEffect(() => {
@@ -35,7 +44,8 @@ export function useResource<T>(key: string, load: () => Promise<T>, { every }: O
     const off = effect(() => {
       clearInterval(timer);
       if (!isLive.value) return;
-      timer = setInterval(() => void resource.reload(), every);
+      const client = clientWithin(Math.round((every * AGE) / 1_000));
+      timer = setInterval(() => void resource.loadWith(client), every);
     });
     return () => {
       off();
@@ -55,7 +65,13 @@ export function useResource<T>(key: string, load: () => Promise<T>, { every }: O
   return resource;
 }
 
-function newResource<T>(key: string, first: () => Promise<T>): Resource<T> & { load: () => Promise<T>; stop(): void } {
+interface OwnResource<T> extends Resource<T> {
+  load: (client: AdminClient) => Promise<T>;
+  loadWith(client: AdminClient): Promise<void>;
+  stop(): void;
+}
+
+function newResource<T>(key: string, first: OwnResource<T>["load"]): OwnResource<T> {
   const data = signal<T | undefined>(kept.get(key) as T | undefined);
   const error = signal<unknown>(undefined);
   const loading = signal(false);
@@ -65,11 +81,12 @@ function newResource<T>(key: string, first: () => Promise<T>): Resource<T> & { l
     error,
     loading,
     load: first,
-    async reload(): Promise<void> {
+    reload: () => resource.loadWith(api),
+    async loadWith(client: AdminClient): Promise<void> {
       const number = ++newest;
       loading.value = true;
       try {
-        const loaded = await resource.load();
+        const loaded = await resource.load(client);
         // A later call was started meanwhile.
         if (number !== newest) return;
         keep(key, loaded);

@@ -1,6 +1,7 @@
+import type { HistoryResult } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
-import { api, may } from "../app/api.js";
+import { clientWithin, may } from "../app/api.js";
 import { stats } from "../app/live.js";
 import { now } from "../app/now.js";
 import { useResource } from "../app/resource.js";
@@ -16,11 +17,15 @@ import { completePoints, RANGES, readRange, sumOf } from "./overview/range.js";
 import { WarningList } from "./overview/warning-list.js";
 import { findWarnings } from "./overview/warnings.js";
 
-// Counts come from the event stream. All of these together are less than a call of the store per second.
-const QUEUES_MS = 15_000;
-const WORKERS_MS = 10_000;
-const ERRORS_MS = 10_000;
-const SLOW_MS = 30_000;
+// Counts come from the event stream. All of these together are less than a call of the store in two seconds.
+const EVERY_MS = 15_000;
+const SCHEDULES_MS = 30_000;
+const AUDIT_MS = 30_000;
+/** The event stream has newer counts at once. */
+const COUNTED_S = 10;
+/** Processes write their counts once a minute. */
+const HISTORY_MS = 60_000;
+const MINUTE_MS = 60_000;
 /** A queue falls behind if its oldest job has been due for longer than so many minutes ago. */
 const BEFORE_POINTS = 10;
 
@@ -29,15 +34,20 @@ export default function Overview(): JSX.Element {
   const { ms, resolution, everyMs } = RANGES[range];
   const history = useResource(
     `overview history ${range}`,
-    () => api.history.get({ from: new Date(Date.now() - ms).toISOString(), resolution }),
+    // Whole minutes, so that all open pages ask for the same.
+    ({ history: past }) => past.get({ from: startOfMinute(Date.now() - ms), resolution }),
     { every: everyMs },
   );
-  const byQueue = useResource("overview history by queue", () => api.history.get({ by: "queue" }), { every: SLOW_MS });
-  const queues = useResource("overview queues", () => api.queues.list({}), { every: QUEUES_MS });
-  const workers = useResource("overview workers", () => api.workers.list({}), { every: WORKERS_MS });
-  const groups = useResource("overview errors", () => api.errors.list({ limit: 100 }), { every: ERRORS_MS });
-  const schedules = useResource("overview schedules", () => api.schedules.list({ limit: 200 }), { every: SLOW_MS });
-  const counted = useResource("overview stats", () => api.jobs.stats({}));
+  const byQueue = useResource("overview history by queue", (client) => client.history.get({ by: "queue" }), {
+    every: HISTORY_MS,
+  });
+  const queues = useResource("overview queues", (client) => client.queues.list({}), { every: EVERY_MS });
+  const workers = useResource("overview workers", (client) => client.workers.list({}), { every: EVERY_MS });
+  const groups = useResource("overview errors", (client) => client.errors.list({ limit: 100 }), { every: EVERY_MS });
+  const schedules = useResource("overview schedules", (client) => client.schedules.list({ limit: 200 }), {
+    every: SCHEDULES_MS,
+  });
+  const counted = useResource("overview stats", () => clientWithin(COUNTED_S).jobs.stats({}));
   const dead = useDeadCounts(groups.data.value?.groups);
   const points = usePoints({ history, range });
   const hourBefore = useMemo(() => beforeOf(byQueue.data.value), [byQueue.data.value]);
@@ -100,12 +110,12 @@ export default function Overview(): JSX.Element {
 }
 
 function Changes(): JSX.Element {
-  const audit = useResource("overview audit", () => api.audit.list({ limit: 6 }), { every: SLOW_MS });
+  const audit = useResource("overview audit", (client) => client.audit.list({ limit: 6 }), { every: AUDIT_MS });
   return <ChangesCard audit={audit} />;
 }
 
 /** From the last hour: how long jobs were due some minutes ago, and how many died. */
-function beforeOf(byQueue: Awaited<ReturnType<typeof api.history.get>> | undefined): {
+function beforeOf(byQueue: HistoryResult | undefined): {
   dueMs: ReadonlyMap<string, number>;
   died: number | undefined;
 } {
@@ -116,4 +126,8 @@ function beforeOf(byQueue: Awaited<ReturnType<typeof api.history.get>> | undefin
   }
   const died = byQueue?.series.reduce((sum, { points }) => sum + sumOf(points, "dead"), 0);
   return { dueMs, died };
+}
+
+function startOfMinute(at: number): string {
+  return new Date(Math.floor(at / MINUTE_MS) * MINUTE_MS).toISOString();
 }

@@ -9,7 +9,7 @@ beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
 /** A feed on a client that counts its calls. `change` is a transition of another process. */
-function scene(streamsPerCaller = 200, redact: Redactor = (value) => value) {
+function scene(streamsPerCaller = 200, redact: Redactor = (value) => value, isMetered = false) {
   const emitter = new Emitter(() => {});
   const calls = { stats: 0, lists: 0, paused: 0, running: 0 };
   let change = (_id: string): void => {};
@@ -41,7 +41,7 @@ function scene(streamsPerCaller = 200, redact: Redactor = (value) => value) {
   async function* followJobs(): AsyncGenerator<{ id: string }> {
     for (;;) yield { id: await new Promise<string>((resolve) => (change = resolve)) };
   }
-  const feed = new Feed(hf, { streamsPerCaller, redact, followJobs });
+  const feed = new Feed(hf, { streamsPerCaller, redact, followJobs, isMetered });
   return { feed, emitter, calls, change: (id: string) => change(id) };
 }
 
@@ -157,20 +157,31 @@ it("costs an idle store less than a call a second", async () => {
   const { cancel } = readAll(feed.open("ada"));
   await vi.advanceTimersByTimeAsync(MINUTE_MS);
   const { stats, lists, paused } = calls;
-  expect({ stats, lists, paused }).toEqual({ stats: 13, lists: 26, paused: 13 });
+  expect({ stats, lists, paused }).toEqual({ stats: 13, lists: 26, paused: 7 });
   await cancel();
 });
 
-it("costs a busy store 1.6 calls a second", async () => {
-  const { feed, calls, change } = scene();
+/** The calls of the store in a minute with changes. */
+async function busyMinute({ feed, calls, change }: ReturnType<typeof scene>): Promise<typeof calls> {
   const { cancel } = readAll(feed.open("ada"));
   for (let nth = 0; nth < 600; nth++) {
     change(`job ${nth}`);
     await vi.advanceTimersByTimeAsync(MINUTE_MS / 600);
   }
-  expect((calls.stats + calls.lists + calls.paused) / 60).toBeLessThanOrEqual(1.7);
-  expect(calls.running).toBe(13);
   await cancel();
+  return calls;
+}
+
+it("costs a busy store 1.4 calls a second", async () => {
+  const { stats, lists, paused, running } = await busyMinute(scene());
+  expect((stats + lists + paused) / 60).toBeLessThanOrEqual(1.4);
+  expect(running).toBe(7);
+});
+
+it("costs a metered store a call in four seconds", async () => {
+  const { stats, lists, paused, running } = await busyMinute(scene(200, (value) => value, true));
+  expect({ stats, paused, running }).toEqual({ stats: 2, paused: 2, running: 0 });
+  expect(lists).toBe(15);
 });
 
 it("sends the first change in the next tick", async () => {
@@ -196,13 +207,15 @@ it("reads at once whether queues are paused", async () => {
   await cancel();
 });
 
-it("sends counts to a new client in the next tick", async () => {
-  const { feed } = scene();
+it("sends the last counts to a new client at once", async () => {
+  const { feed, calls } = scene();
   const first = readAll(feed.open("ada"));
   await vi.advanceTimersByTimeAsync(11_500);
+  const { stats } = calls;
   const second = readAll(feed.open("ada"));
-  await vi.advanceTimersByTimeAsync(1_000);
-  expect(second.texts.join("")).toContain("event: stats");
+  await vi.advanceTimersByTimeAsync(0);
+  expect(count(second.texts.join(""), "event: stats")).toBe(1);
+  expect(calls.stats).toBe(stats);
   await Promise.all([first.cancel(), second.cancel()]);
 });
 

@@ -260,12 +260,14 @@ describe("follow", () => {
 });
 
 describe("calm followers", () => {
-  const readsIn = async (paces: readonly boolean[]): Promise<number> => {
+  const readsIn = async (paces: readonly boolean[], isBusy = false): Promise<number> => {
     const { hf, clock } = await scene({ jobs: [ok] });
     const engine = engineOf(hf);
     const stops = paces.map((isCalm) => {
       const followed = follow(engine, {}, { isCalm });
-      void followed.next();
+      void (async () => {
+        while ((await followed.next()).done === false);
+      })();
       return followed;
     });
     await clock.advance("3s");
@@ -273,7 +275,10 @@ describe("calm followers", () => {
     const before = store.transitions.bind(store);
     let reads = 0;
     store.transitions = (...given) => (reads++, before(...given));
-    await clock.advance("10s");
+    for (let tenth = 0; tenth < 100; tenth++) {
+      if (isBusy) await hf.enqueue(ok, {}, { delay: "1h" });
+      await clock.advance("100ms");
+    }
     await Promise.all(stops.map((followed) => followed.return()));
     return reads;
   };
@@ -281,6 +286,12 @@ describe("calm followers", () => {
   it("cost a read per second", async () => {
     expect(await readsIn([true, true])).toBeLessThanOrEqual(10);
     expect(await readsIn([true])).toBeGreaterThanOrEqual(8);
+  });
+
+  it("cost a read every two seconds while jobs change", async () => {
+    const reads = await readsIn([true], true);
+    expect(reads).toBeGreaterThanOrEqual(4);
+    expect(reads).toBeLessThanOrEqual(6);
   });
 
   it("read as often as others of their client", async () => {

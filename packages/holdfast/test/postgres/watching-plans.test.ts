@@ -111,6 +111,25 @@ describe("an index serves", () => {
     }
   });
 
+  it("jobs by their ids, in one statement", async () => {
+    const { jobs } = await store.list({}, { limit: 3, cursor: null });
+    const ids = jobs.map(({ id }) => id);
+    ran.length = 0;
+    const page = await store.list({ ids: [...ids, "no id"] }, { limit: 4, cursor: null, payloads: false });
+    expect(page.jobs.map(({ id }) => id)).toEqual(ids);
+    expect(ran).toHaveLength(1);
+    expect(await readsOf(/live|archive/)).toEqual(["archive_pkey", "live_pkey"]);
+  });
+
+  it("the oldest due jobs of the counts, in one statement", async () => {
+    ran.length = 0;
+    expect((await store.stats()).oldestDue).toMatchObject([{ queue: "default" }]);
+    expect(ran.filter(({ text }) => /live|counts|deltas/.test(text))).toHaveLength(1);
+    const reads = await readsOf(/live/);
+    expect(reads).toContain("live_due");
+    expect(reads).not.toContain("all of live");
+  });
+
   it("a page of history", async () => {
     ran.length = 0;
     const range = { resolution: "minute", from: 6_000_000, to: 12_000_000, limit: 10, after: null } as const;

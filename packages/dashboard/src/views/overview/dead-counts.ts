@@ -1,6 +1,5 @@
 import { useMemo } from "preact/hooks";
-import type { ErrorGroupResult } from "holdfast/admin";
-import { api } from "../../app/api.js";
+import type { AdminClient, ErrorGroupResult } from "holdfast/admin";
 import { stats } from "../../app/live.js";
 import { useResource } from "../../app/resource.js";
 import { MANY_DEAD } from "./warnings.js";
@@ -10,7 +9,7 @@ export type DeadCounts = ReadonlyMap<string, { count: number; exact: boolean }>;
 const COUNTED = 3;
 /** One step of the store. */
 const AT_MOST = 1_000;
-const EVERY_MS = 30_000;
+const EVERY_MS = 60_000;
 const NONE: DeadCounts = new Map();
 
 /** How many jobs are dead with the most frequent errors. Only groups whose type has dead jobs are counted. */
@@ -22,10 +21,10 @@ export function useDeadCounts(groups: readonly ErrorGroupResult[] | undefined): 
     .slice(0, COUNTED)
     .map(({ fingerprint }) => fingerprint)
     .toSorted();
-  const load = async (): Promise<DeadCounts> => {
+  const load = async ({ jobs }: AdminClient): Promise<DeadCounts> => {
     const counts: [string, { count: number; exact: boolean }][] = [];
     for (const fingerprint of wanted) {
-      counts.push([fingerprint, await api.jobs.count({ fingerprint, state: ["dead"], atMost: AT_MOST })]);
+      counts.push([fingerprint, await jobs.count({ fingerprint, state: ["dead"], atMost: AT_MOST })]);
     }
     return new Map(counts);
   };

@@ -16,7 +16,7 @@ interface Range {
 
 const HOUR_MS = 3_600_000;
 export const RANGES: Readonly<Record<RangeName, Range>> = {
-  "1h": { label: "1 h", words: "the last hour", ms: HOUR_MS, resolution: "minute", everyMs: 15_000 },
+  "1h": { label: "1 h", words: "the last hour", ms: HOUR_MS, resolution: "minute", everyMs: 30_000 },
   // Hours: minutes would be 1,440 records of the store for each reader.
   "24h": { label: "24 h", words: "the last 24 hours", ms: 24 * HOUR_MS, resolution: "hour", everyMs: 60_000 },
   "30d": { label: "30 d", words: "the last 30 days", ms: 30 * 24 * HOUR_MS, resolution: "hour", everyMs: 60_000 },

@@ -10,6 +10,7 @@ import type { JobConditions } from "../contract/api-types.js";
 import { ApiError } from "../http/api-error.js";
 import type { LaneLimit } from "./lane-limit.js";
 import type { Operations } from "./operations.js";
+import type { RecentStats } from "./recent-stats.js";
 
 /** What the handler of a call needs besides its input. */
 export interface CallContext {
@@ -21,6 +22,10 @@ export interface CallContext {
   /** Replaces redaction placeholders in a submitted payload by the stored values. */
   restore: Restorer;
   caller: Caller;
+  /** The counts of the store. */
+  stats: RecentStats;
+  /** How old a result may be, in milliseconds. */
+  maxAgeMs: number;
   /** Resolves when the call is in the audit log. */
   startRecorded: Promise<void>;
 }

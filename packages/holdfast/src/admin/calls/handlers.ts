@@ -9,7 +9,7 @@ import type {
   ScheduleSettings,
   ScheduleTiming,
 } from "../../engine/scheduler/schedule-definition.js";
-import { pauseQueues } from "../../engine/client/queues.js";
+import { pauseQueues, readQueues } from "../../engine/client/queues.js";
 import { readTransitions } from "../../engine/events/read-transitions.js";
 import type { UserJobs } from "../../engine/client/user-jobs.js";
 import { DEFAULTS } from "../../defaults.js";
@@ -33,6 +33,8 @@ type Handler<Name extends RouteName> = (
 ) => Promise<Calls[Name]["result"]>;
 /** The session routes read and set cookies, so `app.ts` handles them itself. */
 type Handled = Exclude<RouteName, `session.${string}`>;
+
+const COUNTED_MS = 60_000;
 
 /** The jobs that the caller may access: all, or those of one user. */
 function accessibleJobs({ hf, identity }: CallContext): Holdfast | UserJobs {
@@ -81,7 +83,8 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   "jobs.search": list,
   "jobs.count": count,
   "jobs.searchCount": count,
-  "jobs.stats": async ({ hf }) => statsResult(...(await Promise.all([hf.stats(), hf.isPaused()]))),
+  "jobs.stats": async ({ hf, stats, maxAgeMs }) =>
+    statsResult(...(await Promise.all([stats.read(maxAgeMs), hf.isPaused()]))),
   "jobs.get": async ({ hf, redact, identity }, { id }) => {
     const stored = await engineOf(hf).store.get(readId(id), identity.user === null ? {} : { user: identity.user });
     if (stored === null) throw new JobNotFoundError(id);
@@ -200,8 +203,10 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   "schedules.reset": async ({ hf, redact }, { name }) => scheduleResult(await hf.schedules.reset(name), redact),
   "schedules.run": ({ hf }, { name }) => hf.schedules.runNow(name),
 
-  "queues.list": async ({ hf }) => {
-    const [queues, paused] = await Promise.all([hf.queues(), hf.isPaused()]);
+  "queues.list": async ({ hf, stats, maxAgeMs }) => {
+    // Only the names of queues without unfinished jobs come from the counts.
+    const counts = stats.read(maxAgeMs === 0 ? 0 : COUNTED_MS);
+    const { queues, paused } = await readQueues(engineOf(hf), counts);
     return { queues: queues.map(queueResult), paused };
   },
   "queues.pauseAll": async ({ hf, identity }) => {

@@ -9,6 +9,7 @@ import { ApiError } from "../http/api-error.js";
 import type { Redactor } from "../../redact.js";
 import { jobSummary, redactProgress } from "../calls/serializers.js";
 import { EventBuffer } from "./event-buffer.js";
+import { RecentStats } from "../calls/recent-stats.js";
 import { statsResult } from "../calls/stats-result.js";
 import { newSseClient, type SseClient } from "./sse-client.js";
 
@@ -37,12 +38,27 @@ const FORWARDED_EVENTS: readonly EventName[] = [
   "skipped",
 ];
 const TICK_MS = 1_000;
-// Intervals in ticks. A change is sent in the next tick, unless another one was sent in the tick before: on a busy store, counts and
-// changed jobs are read every second tick.
-const TICKS_BETWEEN_CHANGES = 2;
-// Without a change, only the ages and rates of the counts change.
-const TICKS_BETWEEN_COUNTS = 5;
-const TICKS_BETWEEN_POLLS = 5;
+
+/** How often the store is read, in ticks. */
+interface Pace {
+  /** A change is sent in the next tick, unless another one was sent so many ticks ago. */
+  changed: number;
+  /** The counts are read with a change, and else as often as this: without one, only their ages and rates differ. */
+  countsChanged: number;
+  counts: number;
+  paused: number;
+  /** After a change, and without one. Null: never. */
+  polled: { changed: number; unchanged: number } | null;
+}
+const PACE: Pace = { changed: 2, countsChanged: 2, counts: 5, paused: 10, polled: { changed: 10, unchanged: 5 } };
+// Counts take a request for each lane and shard there, and lists of the newest jobs one for each type. So progress is not sent.
+const METERED_PACE: Pace = {
+  changed: 4,
+  countsChanged: 60,
+  counts: 60,
+  paused: 60,
+  polled: null,
+};
 // Jobs that changed in any process are read and sent together, this many at most.
 const MAX_JOBS_PER_TICK = 500;
 const POLLED_JOBS = 100;
@@ -89,11 +105,14 @@ interface Seen {
 interface FeedOptions {
   streamsPerCaller: number;
   redact: Redactor;
+  /** The store charges for requests: it is read less often. */
+  isMetered?: boolean;
+  stats?: RecentStats;
   /** The jobs that any process changes. */
   followJobs?: (signal: AbortSignal) => AsyncIterable<{ id: string }>;
 }
 
-/** Reads about once a second: `hf.follow` reads more often. */
+/** Reads every second or two: `hf.follow` reads more often. */
 function followCalmly(hf: Holdfast): NonNullable<FeedOptions["followJobs"]> {
   return (signal) => follow(engineOf(hf), { signal }, { isCalm: true });
 }
@@ -106,6 +125,8 @@ export class Feed {
   readonly #hf: Holdfast;
   readonly #maxPerCaller: number;
   readonly #redact: Redactor;
+  readonly #pace: Pace;
+  readonly #stats: RecentStats;
   readonly #buffer = new EventBuffer();
   /** With the caller of each. */
   readonly #clients = new Map<SseClient, Caller>();
@@ -134,10 +155,15 @@ export class Feed {
   #isPaused = false;
   /** Running jobs, by the last counts. */
   #running = 0;
+  /** The last counts that were sent. */
+  #sentCounts: Uint8Array | null = null;
 
-  constructor(hf: Holdfast, { streamsPerCaller, redact, followJobs = followCalmly(hf) }: FeedOptions) {
+  constructor(hf: Holdfast, options: FeedOptions) {
+    const { streamsPerCaller, redact, isMetered = false } = options;
     this.#hf = hf;
-    this.#followJobs = followJobs;
+    this.#followJobs = options.followJobs ?? followCalmly(hf);
+    this.#pace = isMetered ? METERED_PACE : PACE;
+    this.#stats = options.stats ?? new RecentStats(hf);
     this.#redact = redact;
     this.#maxPerCaller = streamsPerCaller;
   }
@@ -153,7 +179,7 @@ export class Feed {
     }
     if (this.#clients.size >= MAX_CLIENTS)
       throw tooManyStreams(`the server has ${MAX_CLIENTS} open event streams, the maximum; retry later`);
-    const client = newSseClient(this.#buffer, {
+    const client = newSseClient(this.#buffer, this.#sentCounts, {
       onPull: (puller, waits) => {
         if (waits) this.#waiting.add(puller);
         this.#wasRead = true;
@@ -169,8 +195,6 @@ export class Feed {
     const maxAge = setTimeout(() => client.end(), Math.min(STREAM_MS, maxMs ?? STREAM_MS));
     maxAge.unref();
     this.#clients.set(client, { name: caller, isAuthorized });
-    // It needs the counts soon, also while nothing changes.
-    this.#readAt.counts = NEVER;
     return client.body;
   }
 
@@ -214,6 +238,7 @@ export class Feed {
     this.#seen = new Map();
     this.#readAt = { ...NO_READS };
     this.#pending = "";
+    this.#sentCounts = null;
     this.#deliveredAt = Number.NEGATIVE_INFINITY;
     this.#buffer.interrupt();
   }
@@ -230,10 +255,11 @@ export class Feed {
     try {
       // First: whoever is no longer authorized gets nothing of what follows.
       if (this.#isDue("callers", TICKS_BETWEEN_CHECKS)) await this.#endUnauthorized();
-      const isChanged = this.#changed.size > 0 && this.#isDue("changed", TICKS_BETWEEN_CHANGES);
-      if (isChanged || this.#isDue("counts", TICKS_BETWEEN_COUNTS)) await this.#sendCounts();
+      const { changed, counts, countsChanged } = this.#pace;
+      const isChanged = this.#changed.size > 0 && this.#isDue("changed", changed);
+      if (this.#isDue("counts", isChanged ? countsChanged : counts)) await this.#sendCounts();
       if (isChanged) await this.#sendChanged();
-      if (this.#isDue("polled", TICKS_BETWEEN_POLLS)) await this.#pollJobs();
+      if (this.#isPollDue()) await this.#pollJobs();
       if (this.#followed === null && this.#timer !== null) void this.#follow();
     } catch (error) {
       this.#send("outage", { message: messageOf(error) });
@@ -256,20 +282,28 @@ export class Feed {
     return this.#ticks - this.#readAt[read] >= ticks;
   }
 
+  #isPollDue(): boolean {
+    const { polled } = this.#pace;
+    if (polled === null) return false;
+    const wasChanged = !this.#isDue("changed", polled.changed);
+    return this.#isDue("polled", wasChanged ? polled.changed : polled.unchanged);
+  }
+
   /** This process has paused or resumed queues. */
   #readSoon(): void {
     this.#readAt = { ...this.#readAt, paused: NEVER, counts: NEVER };
   }
 
   async #sendCounts(): Promise<void> {
-    const stats = await this.#hf.stats();
-    if (this.#isDue("paused", TICKS_BETWEEN_COUNTS)) {
+    const stats = await this.#stats.read();
+    if (this.#isDue("paused", this.#pace.paused)) {
       this.#readAt.paused = this.#ticks;
       this.#isPaused = await this.#hf.isPaused();
     }
     this.#readAt.counts = this.#ticks;
     this.#running = stats.states.running;
-    this.#send("stats", statsResult(stats, this.#isPaused));
+    const text = this.#send("stats", statsResult(stats, this.#isPaused));
+    if (text !== null) this.#sentCounts = ENCODER.encode(text);
   }
 
   async #sendChanged(): Promise<void> {
@@ -314,16 +348,20 @@ export class Feed {
     if (this.#sent++ < MAX_PER_TICK) this.#send(name, event);
   }
 
-  #send(name: string, value: unknown): void {
+  /** Returns the event; null if it was not sent. */
+  #send(name: string, value: unknown): string | null {
     // The feed was stopped while a poll was in progress.
-    if (this.#timer === null) return;
+    if (this.#timer === null) return null;
+    let text: string;
     try {
-      this.#pending += `event: ${name}\ndata: ${JSON.stringify(shown(value, this.#redact))}\n\n`;
+      text = `event: ${name}\ndata: ${JSON.stringify(shown(value, this.#redact))}\n\n`;
     } catch {
-      return;
+      return null;
     }
+    this.#pending += text;
     const waitMs = Math.max(0, this.#deliveredAt + BATCH_MS - performance.now());
     this.#batchTimer ??= setTimeout(() => this.#deliver(), waitMs).unref();
+    return text;
   }
 
   #deliver(): void {

@@ -23,9 +23,13 @@ export interface SseClientHooks {
 
 /**
  * A stream that reads from the buffer only when its reader requests data. Nothing is queued per client, so a client that does not
- * read costs nothing.
+ * read costs nothing. `first`: what it receives at once.
  */
-export function newSseClient(buffer: EventBuffer, { onPull, onEnd }: SseClientHooks): SseClient {
+export function newSseClient(
+  buffer: EventBuffer,
+  first: Uint8Array | null,
+  { onPull, onEnd }: SseClientHooks,
+): SseClient {
   let position = buffer.end;
   let hasEnded = false;
   let greeted = false;
@@ -34,7 +38,7 @@ export function newSseClient(buffer: EventBuffer, { onPull, onEnd }: SseClientHo
   const next = (): Uint8Array | null => {
     if (!greeted) {
       greeted = true;
-      return GREETING;
+      return first === null ? GREETING : Buffer.concat([GREETING, first]);
     }
     const read = buffer.read(position);
     if (read === null) return null;

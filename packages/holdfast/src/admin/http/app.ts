@@ -31,6 +31,8 @@ import { LaneLimit } from "../calls/lane-limit.js";
 import { readInput } from "./input.js";
 import { openApi, statusOf } from "../contract/openapi.js";
 import { OPERATION_LEASE_MS, Operations, type OperationsOptions } from "../calls/operations.js";
+import { RecentStats } from "../calls/recent-stats.js";
+import { maxAgeOf, SharedReads } from "../calls/shared-reads.js";
 import { StoreOutages } from "../calls/store-outages.js";
 import { cached } from "../calls/cached.js";
 import { errorResponse, HEADERS, jsonResponse } from "./responses.js";
@@ -137,9 +139,13 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { emitOutages = tru
   const authenticator = new Authenticator(hf, readAuthOptions(options, basePath));
   const inFlight = new InFlightChanges();
   const lanes = new LaneLimit(hf, readCount(options.maxLanes ?? 10_000, "maxLanes", 1, 1_000_000_000));
+  const stats = new RecentStats(hf);
+  const shared = new SharedReads();
   const feed = new Feed(hf, {
     streamsPerCaller: readCount(options.streamsPerCaller ?? 20, "streamsPerCaller", 1, 200),
     redact,
+    isMetered: engineOf(hf).store.capabilities.metered,
+    stats,
   });
   const ownMetrics = options.metrics === undefined ? new Metrics(hf) : null;
   const metrics = options.metrics === false ? null : (options.metrics ?? ownMetrics);
@@ -157,10 +163,12 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { emitOutages = tru
   const app = new Hono({ getPath: (request) => pathBelow(basePath, getPath(request)) });
 
   /** `startRecorded`: an operation may end before its start is in the audit log; its end is recorded after that. */
-  const contextOf = (caller: Caller, startRecorded: Promise<void>): CallContext => ({
+  const contextOf = (caller: Caller, startRecorded: Promise<void>, maxAgeMs: number): CallContext => ({
     hf,
     caller,
     startRecorded,
+    stats,
+    maxAgeMs,
     identity: caller.identity,
     operations,
     lanes,
@@ -195,18 +203,22 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { emitOutages = tru
     const change = async (): Promise<Calls[Name]["result"]> => {
       let recorded: () => void = () => {};
       const startRecorded = new Promise<void>((resolve) => (recorded = resolve));
-      const result = await handler(contextOf(caller, startRecorded), input);
       try {
+        const result = await handler(contextOf(caller, startRecorded, 0), input);
         // Recorded before the response is sent.
         await recordAudit(engineOf(hf), auditEntryFor(name, caller, input, result, redact));
+        return result;
       } finally {
         recorded();
+        shared.forget();
+        stats.forget();
       }
-      return result;
     };
+    // Callers who see only some jobs share nothing.
+    const maxAgeMs = caller.identity.user === null ? maxAgeOf(request) : 0;
     const result = await (isAudited(name)
       ? inFlight.run(change)
-      : handler(contextOf(caller, Promise.resolve()), input));
+      : shared.read(name, input, maxAgeMs, () => handler(contextOf(caller, Promise.resolve(), maxAgeMs), input)));
     return jsonResponse(result, statusOf(name));
   }
 

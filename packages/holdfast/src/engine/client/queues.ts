@@ -36,15 +36,24 @@ function readQueueOrAll(queues: readonly unknown[], call: "pause" | "resume"): s
 }
 
 /** Queues with jobs, including those in which all jobs are finished: the store lists only the others, but its counts contain all. */
-export async function listQueues({ store }: EngineContext): Promise<QueueStatus[]> {
-  const [known, { counts }] = await Promise.all([store.queues(), store.stats()]);
-  return withFinished(
+export async function listQueues(engine: EngineContext): Promise<QueueStatus[]> {
+  return (await readQueues(engine, engine.store.stats())).queues;
+}
+
+/** Also whether all queues are paused, from one read of the store. */
+export async function readQueues(
+  { store }: EngineContext,
+  counted: Promise<{ counts: readonly { queue: string }[] }>,
+): Promise<{ queues: QueueStatus[]; paused: boolean }> {
+  const [known, { counts }] = await Promise.all([store.queues(), counted]);
+  const queues = withFinished(
     known.filter(({ queue }) => queue !== ALL_QUEUES),
     counts,
   ).map((record) => ({ ...record, pausedAt: dateOrNull(record.pausedAt) }));
+  return { queues, paused: known.some(({ queue }) => queue === ALL_QUEUES) };
 }
 
-function withFinished(known: readonly QueueRecord[], counts: StoreStats["counts"]): QueueRecord[] {
+function withFinished(known: readonly QueueRecord[], counts: readonly { queue: string }[]): QueueRecord[] {
   const others = new Set(counts.map(({ queue }) => queue));
   for (const { queue } of known) others.delete(queue);
   const finished = [...others].map((queue): QueueRecord => {

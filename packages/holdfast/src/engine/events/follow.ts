@@ -52,7 +52,7 @@ interface ReadOptions {
 }
 
 interface Pace {
-  /** A read per second is enough, also after hints; for a follower that shows changes to people. */
+  /** A read every second or two is enough, also after hints; for a follower that shows changes to people. */
   isCalm?: boolean;
 }
 

@@ -11,8 +11,8 @@ const HINT_DELAY_MS = 100;
 const MAX_RETRY_MS = 5_000;
 // Reads at a time. Followers at hundreds of different cursors must not take the connections of workers.
 const MAX_READS = 3;
-// The pause between reads while all followers are calm.
-const CALM_MS = 1_000;
+// The pause between reads while all followers are calm: as long as nothing changes, and on a store where jobs change.
+const CALM_MS = { quiet: 1_000, busy: 2_000 } as const;
 // Recording continues this long after the last refresh, so that a killed process does not leave it on.
 const RECORD_MS = 60_000;
 const REFRESH_MS = 20_000;
@@ -41,7 +41,7 @@ export class TransitionReader {
   /** Reads that wait until another has ended. */
   readonly #queued: (() => void)[] = [];
   #followers = 0;
-  /** How many of them are content with a read per second. */
+  /** How many of them are content with a read every second or two. */
   #calm = 0;
   /** Where a new follower starts: the cursor of the newest read, and its monotonic time. */
   #newest: { cursor: string; at: number } | null = null;
@@ -66,7 +66,7 @@ export class TransitionReader {
     return this.#followers;
   }
 
-  /** All are content with a read per second, whatever happens in between. */
+  /** All are content with a read every second or two, whatever happens in between. */
   get #isCalm(): boolean {
     return this.#calm === this.#followers;
   }
@@ -150,7 +150,7 @@ export class TransitionReader {
     let cursor = from;
     // Without the pause, a busy store would be read all the time, a few transitions at a time.
     if (from === this.#end) {
-      await this.#pause(0, read);
+      await this.#pause(0, read, "busy");
       if (read.followers === 0) return { transitions: [], cursor };
     }
     for (let failures = 0; ;) {
@@ -166,7 +166,7 @@ export class TransitionReader {
         if (!isOutage(error) || read.followers === 0 || this.#closed) throw error;
         if (failures++ === 0) this.#parts.events.emit("outage", { doing: "follow", error });
       }
-      await this.#pause(failures, read);
+      await this.#pause(failures, read, "quiet");
       if (read.followers === 0) return { transitions: [], cursor };
     }
   }
@@ -184,11 +184,12 @@ export class TransitionReader {
     }
   }
 
-  /** Waits for a hint or the poll interval. */
-  #pause(failures: number, read: Read): Promise<void> {
+  /** Waits for a hint or the poll interval. `busy`: the last page had transitions. */
+  #pause(failures: number, read: Read, pace: keyof typeof CALM_MS): Promise<void> {
     const { capabilities } = this.#parts.store;
     const shortestMs = capabilities.metered ? 2 * DEFAULTS.pollMs : DEFAULTS.pollMs / 4;
-    const pollMs = this.#isCalm ? Math.max(shortestMs, CALM_MS) : shortestMs;
+    const calmMs = capabilities.metered ? 2 * CALM_MS[pace] : CALM_MS[pace];
+    const pollMs = this.#isCalm ? Math.max(shortestMs, calmMs) : shortestMs;
     // Each read of followers at different cursors is one request.
     const spreadMs = Math.max(pollMs, this.#reads.size * 20);
     const delayMs = failures === 0 ? spreadMs : Math.min(pollMs * 2 ** failures, MAX_RETRY_MS);

@@ -24,7 +24,14 @@ import { historyOperations } from "./history-records.js";
 import { changeOperations } from "./jobs/changes.js";
 import { claimOperation } from "./jobs/claim.js";
 import { canSpareOne, lazyPool, listenAt, listenOn } from "./connection/connections.js";
-import { callersRunner, Db, TransactionQueue, type CallersTransaction, type PgPool } from "./connection/db.js";
+import {
+  callersRunner,
+  Db,
+  TransactionQueue,
+  type CallersTransaction,
+  type PgPool,
+  type Runner,
+} from "./connection/db.js";
 import { examine } from "./doctor/doctor.js";
 import type { Finding } from "./doctor/finding.js";
 import type { InsertRunner } from "./jobs/insert-direct.js";
@@ -37,7 +44,7 @@ import { Listener } from "./notify/listener.js";
 import { migrate, pendingMigrations, undoMigrations, type UndoOptions } from "./schema/migrate.js";
 import { Notifier, NOTIFY } from "./notify/notifier.js";
 import { migrationScript, type ScriptOptions } from "./schema/migration-plan.js";
-import { queryOperations } from "./jobs/queries.js";
+import { isByIds, queryOperations } from "./jobs/queries.js";
 import { queueOperations } from "./jobs/queues.js";
 import { Recorder } from "./jobs/recorder.js";
 import { readCursor } from "./jobs/transition-cursors.js";
@@ -362,7 +369,8 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     list: (filter, page) =>
       tracked(async () => {
         refuseForeignCursor(page);
-        const found = await db.snapshot((runner) => queries.list(runner, filter, page, time()));
+        const read = (runner: Runner): ReturnType<typeof queries.list> => queries.list(runner, filter, page, time());
+        const found = await (isByIds(filter, page) ? read(db) : db.snapshot(read));
         rollup.trigger();
         return found;
       }),

@@ -284,7 +284,7 @@ function firstOf({ s }: Sql, scan: Scan, conditions: string): string {
 function ofParent(placeholder: string): string {
   return `j.parent = CASE WHEN ${placeholder}::text ~ '${UUID}' THEN ${placeholder}::text::uuid END`;
 }
-const isUuid = new RegExp(UUID);
+export const isUuid: RegExp = new RegExp(UUID);
 
 /** The conditions of a filter that a source does not apply itself. */
 function otherConditions(sql: Sql, source: Source, filter: JobFilter, values: unknown[]): string {

@@ -15,7 +15,7 @@ import type {
 } from "../../../store.js";
 import { cursorAfter, pageOf } from "../../list-plan.js";
 import type { Row, Runner, Statement } from "../connection/db.js";
-import { pageFinder, SKIPPING } from "./listing.js";
+import { isUuid, pageFinder, SKIPPING } from "./listing.js";
 import { isUnpausedQueue } from "./live-lanes.js";
 import { columnPositions } from "../../column-positions.js";
 import { oldestDueOf } from "../../oldest-due.js";
@@ -59,6 +59,14 @@ export function queryOperations(sql: Sql): QueryOperations {
     );
   const full = bySeq("list", true);
   const bare = bySeq("list_bare", false);
+  const byIds = (name: string, payloads: boolean): Statement =>
+    sql.statement(
+      name,
+      `SELECT ${columns(true, payloads)} FROM ${s}.live j WHERE id = ANY ($1::uuid[])
+       UNION ALL SELECT ${columns(false, payloads)} FROM ${s}.archive j WHERE id = ANY ($1::uuid[]) ORDER BY ${JOB.seq + 1} DESC`,
+    );
+  const fullByIds = byIds("list_ids", true);
+  const bareByIds = byIds("list_bare_ids", false);
   const findPage = pageFinder(sql);
   const findToSkip = pageFinder(sql, SKIPPING);
   const attempts = sql.statement(
@@ -69,21 +77,24 @@ export function queryOperations(sql: Sql): QueryOperations {
     "read_log",
     `SELECT at::float8, line FROM (SELECT n, at, line FROM ${s}.log WHERE job = $1::uuid ORDER BY n DESC LIMIT ${LIMITS.logLines}) l ORDER BY n`,
   );
-  const counts = sql.statement(
-    "counts",
-    `SELECT queue, type, state, pg_catalog.sum(n)::float8 FROM (SELECT queue, type, state, n FROM ${s}.counts UNION ALL SELECT queue, type, state, n FROM ${s}.deltas) c
-     GROUP BY queue, type, state HAVING pg_catalog.sum(n) > 0 ORDER BY queue, type, state`,
-  );
-  const oldest = sql.statement(
-    "oldest_due",
-    `WITH ${NOW} SELECT l.queue, ((SELECT now FROM t) - pg_catalog.min(d.due_at))::float8 FROM ${s}.lanes l CROSS JOIN LATERAL (
-       SELECT due_at FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at <= (SELECT now FROM t)
-         AND j.state IN ${WAITING} ORDER BY due_at LIMIT 1) d WHERE ${isUnpausedQueue(s, "l.queue")}
-     GROUP BY l.queue ORDER BY pg_catalog.min(d.due_at) LIMIT ${LIMITS.statsQueues}`,
-  );
-  const pace = sql.statement(
-    "pace",
-    `WITH ${NOW} SELECT state, pg_catalog.sum(n)::float8 FROM ${s}.deltas WHERE ended AND at > (SELECT now FROM t) - 60000 AND at <= (SELECT now FROM t) GROUP BY state`,
+  // In one statement: whoever watches the counts reads them all the time.
+  const stats = sql.statement(
+    "stats",
+    `WITH ${NOW}, oldest AS (
+       SELECT l.queue, (SELECT now FROM t) - pg_catalog.min(d.due_at) AS n FROM ${s}.lanes l CROSS JOIN LATERAL (
+         SELECT due_at FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority AND j.due_at <= (SELECT now FROM t)
+           AND j.state IN ${WAITING} ORDER BY due_at LIMIT 1) d WHERE ${isUnpausedQueue(s, "l.queue")}
+       GROUP BY l.queue ORDER BY pg_catalog.min(d.due_at) LIMIT ${LIMITS.statsQueues}
+     ), pace AS (
+       SELECT state, pg_catalog.sum(n) AS n FROM ${s}.deltas WHERE ended AND at > (SELECT now FROM t) - 60000 AND at <= (SELECT now FROM t) GROUP BY state
+     ), counted AS (
+       SELECT queue, type, state, pg_catalog.sum(n) AS n FROM (SELECT queue, type, state, n FROM ${s}.counts UNION ALL SELECT queue, type, state, n FROM ${s}.deltas) c
+       GROUP BY queue, type, state HAVING pg_catalog.sum(n) > 0
+     )
+     SELECT 'count', queue, type, state, n::float8 FROM counted
+     UNION ALL SELECT 'due', queue, NULL, NULL, n::float8 FROM oldest
+     UNION ALL SELECT 'pace', NULL, NULL, state, n::float8 FROM pace
+     ORDER BY 1, 2, 3, 4`,
   );
   const heartbeat = sql.statement(
     "heartbeat",
@@ -114,32 +125,31 @@ export function queryOperations(sql: Sql): QueryOperations {
     },
     async list(runner, filter, page, now) {
       const { limit, payloads = true, order } = page;
+      if (isByIds(filter, page)) {
+        const valid = filter.ids?.filter((id) => isUuid.test(id)) ?? [];
+        const rows = valid.length === 0 ? [] : await runner.run(payloads ? fullByIds : bareByIds, [valid]);
+        return pageOfRows(order === "oldest" ? rows.toReversed() : rows, null);
+      }
       const found = await findPage(runner, filter, page, now);
       const { passed, cursor: next } = pageOf(found, limit);
       const shown = found.seqs.slice(0, passed);
       const rows = shown.length === 0 ? [] : await runner.run(payloads ? full : bare, [shown]);
-      const ordered = order === "oldest" ? rows.toReversed() : rows;
-      return {
-        jobs: ordered.map((row) => readRecord(row, { attempts: [], log: [] })),
-        cursors: ordered.map((row) => cursorAfter(row[JOB.seq] as number)),
-        cursor: next,
-      };
+      return pageOfRows(order === "oldest" ? rows.toReversed() : rows, next);
     },
     skip: async (runner, filter, page, now) => pageOf(await findToSkip(runner, filter, page, now), page.limit),
     async stats(runner, now) {
-      const due = new Map((await runner.run(oldest, [now])) as unknown as [string, number][]);
+      const rows = (await runner.run(stats, [now])) as unknown as StatsRow[];
+      const of = (kind: StatsRow[0]): StatsRow[] => rows.filter((row) => row[0] === kind);
+      const due = of("due").map(([, queue, , , ms]) => [queue, ms] as const);
       const lastMinute: Record<FinishedState, number> = { completed: 0, dead: 0, cancelled: 0 };
-      for (const [state, n] of await runner.run(pace, [now])) lastMinute[state as FinishedState] = n as number;
-      return {
-        counts: (await runner.run(counts, [])).map(([queue, type, state, count]) => ({
-          queue: queue as string,
-          type: type as string,
-          state: state as State,
-          count: count as number,
-        })),
-        ...oldestDueOf(due),
-        lastMinute,
-      };
+      for (const [, , , state, n] of of("pace")) lastMinute[state as FinishedState] = n;
+      const counts = of("count").map(([, queue, type, state, count]) => ({
+        queue,
+        type,
+        state: state as State,
+        count,
+      }));
+      return { counts, ...oldestDueOf(new Map(due)), lastMinute };
     },
     async heartbeat(runner, worker, now) {
       const [row] = await runner.run(heartbeat, [now, worker.id, JSON.stringify(worker)]);
@@ -155,6 +165,15 @@ export function queryOperations(sql: Sql): QueryOperations {
         draining: draining as boolean,
       })),
   };
+}
+
+/** What a row of the stats is: a count, the oldest due job of a queue, or how many jobs ended in the last minute. */
+type StatsRow = [kind: "count" | "due" | "pace", queue: string, type: string, state: string, n: number];
+
+/** Jobs that were asked for by nothing but their ids need no plan, and no snapshot: one statement reads them. */
+export function isByIds({ ids, ...others }: JobFilter, { limit, cursor }: PageRequest): boolean {
+  const isPlain = Object.values(others).every((value) => value === undefined);
+  return ids !== undefined && isPlain && cursor === null && ids.length <= limit;
 }
 
 /** The columns of a job, in order, with the SQL of each; the tables differ in the empty ones. */
@@ -209,6 +228,14 @@ const FINISHED_COLUMNS: Partial<typeof COLUMNS> = {
   finishedAt: "j.finished_at::float8",
 };
 const JOB = columnPositions(COLUMNS);
+
+function pageOfRows(rows: readonly Row[], cursor: string | null): JobPage {
+  return {
+    jobs: rows.map((row) => readRecord(row, { attempts: [], log: [] })),
+    cursors: rows.map((row) => cursorAfter(row[JOB.seq] as number)),
+    cursor,
+  };
+}
 
 function readRecord(row: Row, details: Pick<StoredJob, "attempts" | "log">): StoredJob {
   const error = row[JOB.error] as string | null;
