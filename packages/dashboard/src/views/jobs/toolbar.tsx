@@ -1,7 +1,8 @@
+import type { JobSummary } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { plural } from "../../app/format.js";
-import { toast } from "../../app/toasts.js";
+import { number, plural } from "../../app/format.js";
+import { act, toast } from "../../app/toasts.js";
 import { Button } from "../../ui/button.js";
 import { Dialog } from "../../ui/dialog.js";
 import { Icon } from "../../ui/icon.js";
@@ -111,23 +112,41 @@ function NameDialog({ q, onClose }: { q: string; onClose: () => void }): JSX.Ele
   );
 }
 
-/** Saves the rows that are shown. */
+const MAX_EXPORTED = 10_000;
+const FORMATS = ["json", "csv"] as const;
+
+/** Saves the rows that are shown, or all jobs that match. */
 export function ExportMenu({ list }: { list: JobList | undefined }): JSX.Element {
-  const save = (format: "json" | "csv", close: () => void): void => {
-    close();
-    exportJobs(
-      (list?.rows.value ?? []).map(({ job }) => job.value),
-      format,
-    );
-  };
   const count = list?.rows.value.length ?? 0;
+  // A search reads all jobs, and only its reader knows when it is enough.
+  const hasMore = list !== undefined && !list.isSearch && typeof list.cursor.value === "string";
+  const items = (load: () => Promise<readonly JobSummary[]>, close: () => void): JSX.Element[] =>
+    FORMATS.map((format) => (
+      <MenuItem
+        key={format}
+        onSelect={() => {
+          close();
+          void act(async () => exportJobs(await load(), format));
+        }}
+      >
+        {format.toUpperCase()}
+      </MenuItem>
+    ));
   return (
     <Menu label="Export" icon="export">
       {(close) => (
         <>
           <div class="head">{plural(count, "job")} shown, without inputs</div>
-          <MenuItem onSelect={() => save("json", close)}>JSON</MenuItem>
-          <MenuItem onSelect={() => save("csv", close)}>CSV</MenuItem>
+          {items(async () => (list?.rows.value ?? []).map(({ job }) => job.value), close)}
+          {hasMore && (
+            <>
+              <div class="head">All that match, {number(MAX_EXPORTED)} at most</div>
+              {items(async () => {
+                toast("The jobs are loaded. The file is saved when they are there.", { kind: "info" });
+                return list.loadAll(MAX_EXPORTED);
+              }, close)}
+            </>
+          )}
         </>
       )}
     </Menu>
