@@ -16,8 +16,6 @@ interface RowMenuProps {
   class?: string;
 }
 
-const WIDTH = 190;
-
 /** A button that opens a menu above everything else, so that no scrolling table cuts it off. */
 export function RowMenu({ label, items, class: extra = "sm ghost" }: RowMenuProps): JSX.Element {
   const button = useRef<HTMLButtonElement>(null);
@@ -28,9 +26,9 @@ export function RowMenu({ label, items, class: extra = "sm ghost" }: RowMenuProp
     const element = menu.current;
     if (place === undefined || element === null) return;
     element.showPopover();
-    const height = element.offsetHeight;
+    const { offsetHeight: height, offsetWidth: width } = element;
     const isBelow = place.bottom + height + 8 < innerHeight;
-    element.style.left = `${Math.max(8, place.right - WIDTH)}px`;
+    element.style.left = `${Math.max(8, place.right - width)}px`;
     element.style.top = `${isBelow ? place.bottom + 4 : Math.max(8, place.top - height - 4)}px`;
     entries()[0]?.focus();
   };
