@@ -38,6 +38,12 @@ const order = job({
   }),
   run: () => {},
 });
+const welcome = job({
+  type: "email.welcome",
+  input: z.object({ name: z.string(), urgent: z.boolean() }),
+  run: () => {},
+});
+
 async function openDialog(page: Page, open: (path: string) => Promise<void>): Promise<Locator> {
   await open("/jobs");
   await page.getByRole("button", { name: "Enqueue" }).click();
@@ -92,6 +98,25 @@ inBrowser("the dialog that enqueues a job", () => {
       priority: 9,
       input: { to: "ada@example.com", cents: 20, currency: "USD", address: { zip: "12345" } },
     });
+  });
+
+  it("asks for what the schema needs, and not for the input of another type", async () => {
+    const { page, open, hf } = await openDashboard({ jobs: [order, welcome], expected: /400/ });
+    await open("/jobs");
+    await page.getByRole("button", { name: "Enqueue" }).click();
+    const dialog = page.getByRole("dialog", { name: "Enqueue a job" });
+    const type = dialog.getByLabel("Type", { exact: true });
+    await type.fill("shop.order");
+    await dialog.getByLabel(/^to email/).fill("a@b.co");
+    await dialog.getByLabel(/^cents/).fill("20");
+    await dialog.getByLabel(/^currency/).selectOption("USD");
+    await dialog.getByRole("button", { name: /^Enqueue/ }).click();
+    await dialog.locator("#new-input-address-zip-note .err").waitFor();
+    await type.fill("email.welcome");
+    await dialog.getByLabel(/^name/).fill("Ada");
+    await dialog.getByRole("button", { name: /^Enqueue/ }).click();
+    await page.locator(".toast", { hasText: "email.welcome is enqueued." }).waitFor();
+    expect((await hf.list({ type: "email.welcome" })).jobs[0]?.input).toEqual({ name: "Ada", urgent: false });
   });
 
   it("links to the job that has the unique key", async () => {

@@ -206,6 +206,20 @@ describe("why a job does not run", () => {
       title: "It is due in 12 m 52 s.",
       actions: [{ kind: "promote" }],
     });
+    expect(
+      whyOf(
+        reason("leased", { text: "Worker w on vm runs it: leased until x.", until: at(28), workers: ["w"] }),
+        job(),
+        START,
+      ),
+    ).toMatchObject({
+      title: "Worker w on vm runs it.",
+      text: "Its lease ends in 28 s, and is extended while the worker is alive.",
+      actions: [{ kind: "workers", id: "w" }],
+    });
+    expect(whyOf(reason("paused", { text: 'Queue "5m" has been paused by ada for 2h 5m.' }), job(), START).title).toBe(
+      'Queue "5m" has been paused by ada for 2 h 5 m.',
+    );
     expect(whyOf(reason("key-held", { job: "x" }), dead, START).actions).toEqual([{ kind: "job", id: "x" }]);
     expect(whyOf(reason("paused", { queue: null }), job(), START).actions[0]).toEqual({ kind: "resume", queue: null });
     expect(

@@ -28,6 +28,13 @@ const receipt = job({
   run: () => ({ sent: [1, 2] }),
 });
 
+const talks = job({
+  type: "talks",
+  run({ log }) {
+    for (let nth = 0; nth < 100; nth++) log(`line ${nth}`);
+  },
+});
+
 async function finished(scene: Awaited<ReturnType<typeof openDashboard>>, id: string): Promise<void> {
   await scene.hf.result(id as never).catch(() => {});
 }
@@ -58,18 +65,50 @@ inBrowser("the page of a job", () => {
     await page.locator(".att").nth(1).waitFor();
   });
 
+  it("says whether a retry would start at once", async () => {
+    const scene = await openDashboard({ jobs: [fails], width: 375 });
+    const { page, hf, open } = scene;
+    const { id } = await hf.enqueue(fails, {});
+    hf.work();
+    await finished(scene, id);
+    await open(`/jobs/${id}`);
+    await page.getByText("If retried now, it would start at once").waitFor();
+    await page.getByText("1 live worker takes gmail.sync").waitFor();
+    await hf.pause("sync");
+    await page.reload();
+    await page.getByText("Queue sync has been paused for").waitFor();
+    expect(await page.getByText("it would start at once").count()).toBe(0);
+    // The whole menu is on the screen.
+    await page.getByRole("button", { name: "More actions" }).click();
+    const { x, width } = (await page.getByRole("menu").boundingBox()) ?? { x: -1, width: 0 };
+    expect(x).toBeGreaterThanOrEqual(0);
+    expect(x + width).toBeLessThanOrEqual(375);
+  });
+
+  it("shows the end of a long log", async () => {
+    const scene = await openDashboard({ jobs: [talks] });
+    const { page, hf, open } = scene;
+    const { id } = await hf.enqueue(talks);
+    hf.work();
+    await finished(scene, id);
+    await open(`/jobs/${id}`);
+    const log = page.getByRole("list", { name: "Log" });
+    await log.getByText("line 99").waitFor();
+    expect(await log.evaluate((list) => list.scrollHeight - list.clientHeight - list.scrollTop)).toBeLessThan(2);
+  });
+
   it("resumes the queue that holds a job back", async () => {
     const { page, hf, open } = await openDashboard({ jobs: [receipt] });
     await hf.pause("reports");
     const { id } = await hf.enqueue(receipt, { to: "a@b.co" }, { queue: "reports" });
     await open(`/jobs/${id}`);
-    await page.getByRole("heading", { name: 'Queue "reports" is paused' }).waitFor();
+    await page.getByRole("heading", { name: 'Queue "reports" has been paused' }).waitFor();
     await page.getByText("No worker is live.").waitFor();
     await page.getByRole("button", { name: "Resume" }).click();
     await page.getByRole("heading", { name: /No worker is live/ }).waitFor();
     expect((await hf.queues()).find(({ queue }) => queue === "reports")?.paused).toBe(false);
     await page.getByRole("button", { name: "Undo" }).click();
-    await page.getByRole("heading", { name: 'Queue "reports" is paused' }).waitFor();
+    await page.getByRole("heading", { name: 'Queue "reports" has been paused' }).waitFor();
   });
 
   it("changes a waiting job, with undo", async () => {

@@ -74,6 +74,11 @@ inBrowser("the list of jobs", () => {
     // Backspace edits the token.
     await page.keyboard.press("Backspace");
     expect(await field(page).inputValue()).toBe("type:gmail.sync");
+    // The beginning of a name is completed.
+    await field(page).fill("type:rec");
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "Remove type:email.receipt" }).waitFor();
+    await page.keyboard.press("Backspace");
     await field(page).fill("type:email.*");
     await page.keyboard.press("Enter");
     await rows(page).getByText("email.receipt").waitFor();
@@ -313,20 +318,33 @@ inBrowser("the list of jobs", () => {
     expect(await page.locator("main img, main script").count()).toBe(0);
   });
 
-  it("exports what is shown, and keeps filters by name", async () => {
+  it("exports what is shown, or all that matches", async () => {
+    const { page, open, hf } = await openDashboard({ jobs });
+    await addDead(hf, 220);
+    await hf.enqueue(mail, {}, { delay: "1h" });
+    await open("/jobs?q=state:dead");
+    await rows(page).first().waitFor();
+    const save = async (nth: number): Promise<string> => {
+      await page.getByRole("button", { name: "Export" }).click();
+      const [download] = await Promise.all([
+        page.waitForEvent("download"),
+        page.getByRole("menuitem").nth(nth).click(),
+      ]);
+      const parts = await (await download.createReadStream()).toArray();
+      return `${download.suggestedFilename()}\n${parts.join("")}`;
+    };
+    const [name, ...lines] = (await save(1)).trim().split(/\r?\n/);
+    expect(name).toMatch(/^jobs-.*\.csv$/);
+    expect(lines).toHaveLength(51);
+    const all = await save(2);
+    expect(JSON.parse(all.slice(all.indexOf("\n")))).toHaveLength(220);
+  });
+
+  it("keeps filters by name", async () => {
     const { page, open, hf } = await openDashboard({ jobs });
     await addDead(hf, 2);
     await open("/jobs?q=state:dead");
     await rows(page).first().waitFor();
-    await page.getByRole("button", { name: "Export" }).click();
-    const [download] = await Promise.all([
-      page.waitForEvent("download"),
-      page.getByRole("menuitem", { name: "CSV" }).click(),
-    ]);
-    expect(download.suggestedFilename()).toMatch(/^jobs-.*\.csv$/);
-    const parts = await (await download.createReadStream()).toArray();
-    const lines = parts.join("").trim().split("\r\n");
-    expect(lines).toHaveLength(3);
     await page.getByRole("button", { name: "Views" }).click();
     await page.getByRole("menuitem", { name: "Save this filter…" }).click();
     await page.getByLabel("Name").fill("My dead");

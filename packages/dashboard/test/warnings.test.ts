@@ -133,7 +133,7 @@ describe("warnings", () => {
       type: "gmail.sync",
       name: "GmailApiError",
       code: null,
-      message: "503",
+      message: "<number>",
       frame: null,
     };
     const times = { firstAt: ago(3_600_000), lastAt: ago(6 * MINUTE), count: 9_000, job: "1", example: "503" };
@@ -252,9 +252,18 @@ it("put audit entries into words", () => {
   expect(changeWords({ ...entry, action: "constructor" }).what).toBe("constructor");
 });
 
-it("find the placeholders of a message", () => {
-  expect(messageParts("No <b>such</b> customer: <id>")).toEqual([
-    { text: "No <b>such</b> customer: ", isPlaceholder: false },
-    { text: "id", isPlaceholder: true },
-  ]);
+it.each([
+  ["No <b>such</b> customer: <id>", "No <b>such</b> customer: cus_9sK3", "No <b>such</b> customer: [cus_9sK3]"],
+  [
+    "<number> <number> <<email>>: gone",
+    "550  5.1.1\n<ada@example.com>: gone",
+    "[550] [5.1.1] <[ada@example.com]>: gone",
+  ],
+  // The message of the group ends earlier.
+  ["<number> of <number> rows and mo", "12 of 40 rows and more", "[12] of [40] rows and mo"],
+  // Another example than the group's.
+  ["at <time>", "later", "at <time>"],
+])("shows what varies in %s as it was", (message, example, expected) => {
+  const shown = messageParts(message, example).map(({ text, varies }) => (varies ? `[${text}]` : text));
+  expect(shown.join("")).toBe(expected);
 });

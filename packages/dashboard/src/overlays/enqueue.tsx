@@ -1,6 +1,6 @@
 import type { Enqueued, NewJobBody } from "holdfast/admin";
 import type { JSX } from "preact";
-import { useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { api } from "../app/api.js";
 import { useResource } from "../app/resource.js";
 import { go, hrefOf, PREFIX } from "../app/router.js";
@@ -10,7 +10,7 @@ import { Dialog } from "../ui/dialog.js";
 import { Field, Input } from "../ui/field.js";
 import { Icon } from "../ui/icon.js";
 import { issuesOf, JsonEditor, type Issue } from "../ui/json-editor.js";
-import { fieldsOf } from "../ui/schema-fields.js";
+import { fieldsOf, initialValue } from "../ui/schema-fields.js";
 import { SchemaForm } from "../ui/schema-form.js";
 import { useType } from "../ui/schema-of.js";
 import { useSending } from "../ui/sending.js";
@@ -59,6 +59,13 @@ export default function Enqueue({ onClose }: { onClose: () => void }): JSX.Eleme
     storeDraft(next);
     forget();
   };
+  const typed = draft.type.trim();
+  const setInput = (input: string): void => set({ input, inputOf: typed });
+  useEffect(() => {
+    if (fields === null || draft.inputOf === typed) return;
+    // What was typed for another type is not its input.
+    if (draft.inputOf !== "" || draft.input === EMPTY.input) setInput(JSON.stringify(initialValue(fields), null, 2));
+  }, [fields]);
   const enqueue = async (): Promise<void> => {
     setChecked(true);
     if (count > 0) return;
@@ -104,7 +111,7 @@ export default function Enqueue({ onClose }: { onClose: () => void }): JSX.Eleme
               value={draft.type}
               hasFocus
               isRequired
-              placeholder="email.receipt"
+              placeholder="Such as email.receipt"
               isBad={shown("type").length > 0}
               onInput={(type) => set({ type })}
             />
@@ -121,7 +128,7 @@ export default function Enqueue({ onClose }: { onClose: () => void }): JSX.Eleme
               fields={fields}
               value={object}
               issues={issuesOf(sent, "input")}
-              onChange={(value) => set({ input: JSON.stringify(value, null, 2) })}
+              onChange={(value) => setInput(JSON.stringify(value, null, 2))}
             />
           ) : (
             <JsonEditor
@@ -130,7 +137,7 @@ export default function Enqueue({ onClose }: { onClose: () => void }): JSX.Eleme
               rows={8}
               text={draft.input}
               issues={issuesOf(sent, "input")}
-              onInput={(input) => set({ input })}
+              onInput={setInput}
               onSubmit={() => void enqueue()}
             />
           )}

@@ -83,13 +83,13 @@ export function Menu({
         onToggle={(event) => event.newState === "open" && entries()[0]?.focus()}
         onKeyDown={onKey}
       >
-        {items.map((item) =>
+        {items.map((item, at) =>
           typeof item === "string" ? (
-            <div key={item} class="head" role="presentation">
+            <div key={at} class="head" role="presentation">
               {item}
             </div>
           ) : (
-            <div key={item.label} class="row" role="none">
+            <div key={at} class="row" role="none">
               <button
                 type="button"
                 role="menuitem"

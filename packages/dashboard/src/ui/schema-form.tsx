@@ -204,6 +204,14 @@ function ObjectField({
         )}
       </legend>
       {field.description !== null && <p class="hint">{field.description}</p>}
+      {issues.map(
+        ({ path, message }) =>
+          path === "" && (
+            <p key={message} class="field err">
+              {message}
+            </p>
+          ),
+      )}
       {(isThere || field.isRequired) && (
         <SchemaForm
           id={id}

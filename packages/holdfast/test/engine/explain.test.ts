@@ -45,8 +45,8 @@ describe("explain", () => {
     await on.clock.advance("3m 20s");
     await on.hf.pause();
     expect((await reasons(on, id)).filter((text) => text.startsWith("paused")).toSorted()).toEqual([
-      "paused: All queues are paused, 0 ms ago.",
-      'paused: Queue "mail" is paused, 3m 20s ago.',
+      "paused: All queues have been paused for 0 ms.",
+      'paused: Queue "mail" has been paused for 3m 20s.',
     ]);
     await on.hf.resume();
     await on.hf.resume("mail");

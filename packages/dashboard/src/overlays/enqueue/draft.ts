@@ -8,6 +8,8 @@ export interface Draft {
   type: string;
   /** JSON; empty: `{}`. */
   input: string;
+  /** The type that the input was typed for. */
+  inputOf: string;
   queue: string;
   priority: string;
   user: string;
@@ -29,6 +31,7 @@ export interface Draft {
 export const EMPTY: Draft = {
   type: "",
   input: "{}",
+  inputOf: "",
   queue: "",
   priority: "",
   user: "",

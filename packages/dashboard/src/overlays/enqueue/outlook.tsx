@@ -30,26 +30,44 @@ export function Outlook({ body, defaults }: OutlookProps): JSX.Element {
   const { type, queue = defaults?.queue } = body;
   const lines: (Line | null)[] = [
     defaults === null ? null : { icon: "info", colour: "pending", text: optionsText(body, defaults) },
-    around === undefined ? null : pauseLine(queue, around, now.value),
-    around === undefined ? null : workersLine(type, queue, around, now.value),
+    ...linesOf(type, queue, around),
   ];
   return (
     <>
       <p class="label">What will happen</p>
       {type === "" && <p class="t3">Choose a type first.</p>}
-      <ul class="what-l">
-        {type !== "" &&
-          lines.map(
-            (line) =>
-              line !== null && (
-                <li key={line.text} class={`s-${line.colour}`}>
-                  <Icon name={line.icon} />
-                  <bdi>{line.text}</bdi>
-                </li>
-              ),
-          )}
-      </ul>
+      {type !== "" && <Lines class="what-l" lines={lines} />}
     </>
+  );
+}
+
+/** What would happen to a job if it were retried now. */
+export function RetryChecks({ type, queue }: { type: string; queue: string }): JSX.Element | null {
+  const { value: around } = useResource("job around", loadAround).data;
+  if (around === undefined) return null;
+  const lines = linesOf(type, queue, around);
+  if (lines.every((line) => line?.colour === "completed"))
+    lines.unshift(lineOf(true, "If retried now, it would start at once"));
+  return <Lines class="checks" lines={lines} />;
+}
+
+function linesOf(type: string, queue: string | undefined, around: Around | undefined): (Line | null)[] {
+  return around === undefined ? [] : [pauseLine(queue, around, now.value), workersLine(type, queue, around, now.value)];
+}
+
+function Lines({ lines, class: extra }: { lines: readonly (Line | null)[]; class: string }): JSX.Element {
+  return (
+    <ul class={extra}>
+      {lines.map(
+        (line) =>
+          line !== null && (
+            <li key={line.text} class={`s-${line.colour}`}>
+              <Icon name={line.icon} />
+              <bdi>{line.text}</bdi>
+            </li>
+          ),
+      )}
+    </ul>
   );
 }
 
@@ -97,5 +115,5 @@ function workersLine(type: string, queue: string | undefined, { workers }: Aroun
   if (able.length === 0) return lineOf(false, live.length === 0 ? "No worker is live" : `No live worker takes ${type}`);
   const free = able.reduce((sum, { concurrency, running }) => sum + Math.max(0, concurrency - running), 0);
   const takes = `${plural(able.length, "live worker takes", "live workers take")} ${type}`;
-  return lineOf(true, free === 0 ? `${takes}, and no one is free` : `${takes} and can start ${free} more`);
+  return free === 0 ? lineOf(false, `${takes}, and all are busy`) : lineOf(true, `${takes} and can start ${free} more`);
 }

@@ -17,7 +17,8 @@ const chosen = signal<Chosen | null>(null);
 /** What the dialog asks about. */
 export const chosenAction: ReadonlySignal<Chosen | null> = chosen;
 
-const FIRST = 10;
+/** The size of a trial. */
+export const FIRST = 10;
 
 export function closeAction(): void {
   chosen.value = null;

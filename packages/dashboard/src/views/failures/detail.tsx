@@ -8,7 +8,7 @@ import { Button } from "../../ui/button.js";
 import { Pending } from "../../ui/page-states.js";
 import { StateLabel } from "../../ui/state.js";
 import { Time } from "../../ui/time.js";
-import { openAction } from "./actions.js";
+import { FIRST, openAction } from "./actions.js";
 import { countText } from "../jobs/counts.js";
 
 interface DetailProps {
@@ -30,6 +30,7 @@ export function Detail({ id, group, dead, retrying, onRetry }: DetailProps): JSX
   });
   const jobs = latest.data.value?.jobs;
   const deadCount = dead?.count ?? 0;
+  const isMany = dead !== undefined && deadCount > FIRST;
   const retryingCount = retrying?.count ?? 0;
   return (
     <div class="fg-x" id={id} role="listitem">
@@ -96,13 +97,19 @@ export function Detail({ id, group, dead, retrying, onRetry }: DetailProps): JSX
           {deadCount > 0 && (
             <div class="op">
               <h3>Dead jobs</h3>
-              <p class="t2">When the cause is gone, retry a few and see whether they complete. Then retry the rest.</p>
+              {isMany && (
+                <p class="t2">
+                  When the cause is gone, retry a few and see whether they complete. Then retry the rest.
+                </p>
+              )}
               <div class="row">
-                <Button small icon="retry" onClick={() => openAction(group, "first")}>
-                  Retry 10 first…
-                </Button>
+                {isMany && (
+                  <Button small icon="retry" onClick={() => openAction(group, "first")}>
+                    Retry {FIRST} first…
+                  </Button>
+                )}
                 <Button small kind="primary" icon="retry" onClick={onRetry}>
-                  Retry all {dead === undefined ? "" : countText(dead)}…
+                  {isMany ? `Retry all ${countText(dead)}…` : "Retry…"}
                 </Button>
               </div>
               {may("admin") && (

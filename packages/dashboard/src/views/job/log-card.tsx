@@ -1,5 +1,6 @@
 import type { JobDetail } from "holdfast/admin";
 import type { JSX } from "preact";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { exact, plural, preciseClock } from "../../app/format.js";
 import { Copy } from "../../ui/copy.js";
 import { parseJson } from "../../ui/json-model.js";
@@ -7,9 +8,17 @@ import { JsonTree } from "../../ui/json-tree.js";
 import { plain } from "./error-text.js";
 
 const MAX_LINES = 100;
+/** Pixels from the end. */
+const NEAR = 24;
 
 /** The lines that the handler logged. The store keeps the last 100, of at most 1000 characters each. */
 export function LogCard({ log }: Pick<JobDetail, "log">): JSX.Element {
+  const list = useRef<HTMLOListElement>(null);
+  const isAtEnd = useRef(true);
+  // The newest line is shown, unless someone has scrolled up.
+  useLayoutEffect(() => {
+    if (isAtEnd.current) list.current?.scrollTo(0, list.current.scrollHeight);
+  }, [log.at(-1)?.at, log.length]);
   return (
     <section class="card">
       <div class="card-h lined">
@@ -21,7 +30,15 @@ export function LogCard({ log }: Pick<JobDetail, "log">): JSX.Element {
           </Copy>
         </span>
       </div>
-      <ol class="log code-b" tabIndex={0} aria-label="Log">
+      <ol
+        ref={list}
+        class="log code-b"
+        tabIndex={0}
+        aria-label="Log"
+        onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) =>
+          (isAtEnd.current = scrollHeight - scrollTop - clientHeight < NEAR)
+        }
+      >
         {log.map(({ at, line }, index) => (
           <li key={`${at} ${index}`}>
             <time dateTime={at} title={exact(Date.parse(at))}>

@@ -50,7 +50,7 @@ export function Details({ job }: { job: JobDetail }): JSX.Element {
           {worker !== null && (
             <Fact name="Worker">
               {may("viewer") ? (
-                <a class="cut" href={hrefOf("/workers")} title={worker}>
+                <a class="cut" href={hrefOf("/workers", { open: worker })} title={worker}>
                   <bdi>{worker}</bdi>
                 </a>
               ) : (

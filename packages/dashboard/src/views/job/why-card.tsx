@@ -6,6 +6,7 @@ import { hrefOf } from "../../app/router.js";
 import { act } from "../../app/toasts.js";
 import { Button } from "../../ui/button.js";
 import { Icon } from "../../ui/icon.js";
+import { RetryChecks } from "../../overlays/enqueue/outlook.js";
 import { jobHref } from "./links.js";
 import { whyOf, type WhyAction } from "./why.js";
 
@@ -21,7 +22,8 @@ interface WhyCardProps {
 /** Why the job does not run: the decisive reason, what would change it, then the others. */
 export function WhyCard({ job, explanation, onPromote, onEdit, onChange }: WhyCardProps): JSX.Element {
   const [first, ...others] = explanation.reasons.map((reason) => whyOf(reason, job, now.value));
-  const asks = ["pending", "failed", "dead", "cancelled"].includes(job.state);
+  const hasEnded = job.state === "dead" || job.state === "cancelled";
+  const asks = hasEnded || job.state === "pending" || job.state === "failed";
   if (first === undefined) return <></>;
   const actions = (list: readonly WhyAction[]): JSX.Element[] =>
     list.map((action) => (
@@ -57,6 +59,7 @@ export function WhyCard({ job, explanation, onPromote, onEdit, onChange }: WhyCa
           ))}
         </ul>
       )}
+      {hasEnded && others.length === 0 && may("operator") && <RetryChecks type={job.type} queue={job.queue} />}
     </section>
   );
 }
@@ -104,7 +107,7 @@ function Act({
     case "queues":
       return may("viewer") ? <Link href={hrefOf("/queues")}>Queues</Link> : null;
     case "workers":
-      return may("viewer") ? <Link href={hrefOf("/workers")}>Workers</Link> : null;
+      return may("viewer") ? <Link href={hrefOf("/workers", { open: action.id })}>Workers</Link> : null;
     case "job":
       return <Link href={jobHref(action.id)}>Show that job</Link>;
   }

@@ -6,7 +6,9 @@ import { plain } from "./error-text.js";
 
 /** What a reason offers to do, if the role may. */
 export type WhyAction =
-  | { kind: "promote" | "workers" | "queues" | "priority" }
+  | { kind: "promote" | "queues" | "priority" }
+  /** `id`: the worker that it is about. */
+  | { kind: "workers"; id: string | undefined }
   | { kind: "resume"; queue: string | null }
   | { kind: "job"; id: string };
 
@@ -24,11 +26,13 @@ type WhyJob = Pick<JobDetail, "queue" | "attempt" | "maxAttempts" | "error">;
 
 /** A reason in words for people: with times in the viewer's zone, and with buttons instead of calls. */
 export function whyOf(reason: ReasonResult, job: WhyJob, now: number): Why {
-  const { kind, text, change, until, job: holder, queue = job.queue } = reason;
+  const { kind, text, change, until, job: holder, queue = job.queue, workers } = reason;
   const [icon = "info", colour = "pending", ...kinds] = KNOWN[kind] ?? [];
   const when = until === null ? "" : relative(Date.parse(until), now);
   let title = withLocalTimes(text);
   if (kind === "dead") title = deadTitle(job);
+  // "2h 5m" in commands, "2 h 5 m" here.
+  if (kind === "paused") title = title.replace(/ for [\w ]+\.$/, (time) => time.replaceAll(/(\d)([a-z])/g, "$1 $2"));
   if (kind === "due-later") title = `It is due ${when}.`;
   if (kind === "retry") title = `It waits for attempt ${job.attempt + 1} of ${job.maxAttempts}, due ${when}.`;
   const actions = kinds.flatMap((action): WhyAction[] => {
@@ -36,9 +40,15 @@ export function whyOf(reason: ReasonResult, job: WhyJob, now: number): Why {
     // The role user does not learn which queue, workers and jobs these are.
     if (action === "job") return holder === undefined ? [] : [{ kind: action, id: holder }];
     if (change === null) return [];
+    if (action === "workers") return [{ kind: action, id: kind === "leased" ? workers?.[0] : undefined }];
     return [action === "resume" ? { kind: action, queue } : { kind: action }];
   });
   let help = withoutCalls(change ?? "");
+  if (kind === "leased" && until !== null) {
+    // The lease is extended while the job runs, so the time of its end is no news.
+    title = title.replace(/: leased until .*$/s, ".");
+    help = `Its lease ends ${when}, and is extended while the worker is alive.`;
+  }
   if (kind === "dead" || kind === "cancelled") help = "It runs again only if you retry it.";
   if (kind === "retry" && job.error !== null) help = `Attempt ${job.attempt} failed: ${short(job.error.message)}`;
   return { title: plain(title), text: plain(help), icon, colour, actions };

@@ -39,7 +39,7 @@ export function FilterBar({ q, read, sources, onApply }: FilterBarProps): JSX.El
     onApply(tokens.join(" "));
   };
   const suggestions = isOpen ? suggest(draft, sources()) : [];
-  const active = chosen ?? (isMeant(draft) ? 0 : -1);
+  const active = chosen ?? (isMeant(draft, suggestions) ? 0 : -1);
   const choose = ({ text, isWhole }: Suggestion): void => {
     if (isWhole) return apply([...base, text]);
     edit(base, text);
@@ -101,7 +101,7 @@ export function FilterBar({ q, read, sources, onApply }: FilterBarProps): JSX.El
         aria-expanded={suggestions.length > 0}
         aria-controls="filter-suggestions"
         aria-activedescendant={suggestions[active] === undefined ? undefined : `suggestion-${active}`}
-        placeholder={tokens.length === 0 ? "Filter: state: type: user: tag: created: input.order:" : ""}
+        placeholder={tokens.length === 0 ? "Filter, such as state:dead type:email.* created:<1h" : ""}
         autocomplete="off"
         autocapitalize="off"
         spellcheck={false}
@@ -129,11 +129,14 @@ export function FilterBar({ q, read, sources, onApply }: FilterBarProps): JSX.El
   );
 }
 
-/** Enter takes the first suggestion: what is typed would not be a filter. */
-function isMeant(draft: string): boolean {
+/** Enter takes the first suggestion: what is typed would not be a filter, or is only the beginning of a name. */
+function isMeant(draft: string, suggestions: readonly Suggestion[]): boolean {
   if (draft === "") return false;
   const { field, value } = readToken(draft);
-  return field === "" || value === "" || field === "state";
+  if (field === "" || value === "" || field === "state") return true;
+  // Names have stars and commas only where several are meant.
+  const isName = (field === "type" || field === "queue") && !/[*,"]/.test(value);
+  return isName && !suggestions.some(({ text }) => text === draft);
 }
 
 /** It has a field and a value, and no open quotation mark. */

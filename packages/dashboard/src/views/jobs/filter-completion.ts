@@ -38,18 +38,18 @@ interface Field {
 export const FIELDS: Readonly<Record<string, Field>> = {
   state: { icon: "pending", about: "State of the job", sample: "dead  failed,dead" },
   type: { icon: "jobs", about: "Job type", sample: "email.*" },
+  queue: { icon: "queues", about: "Queue" },
   user: { icon: "user", about: "User whose job it is" },
   tag: { icon: "bookmark", about: "One of its tags" },
   created: { icon: "clock", about: "When it was enqueued", sample: "<1h  >13:45  today" },
+  error: { icon: "alert", about: "Text in the current error", sample: '"timed out"' },
   "input.": { icon: "search", about: "Value in the input", sample: "order.id:o-17" },
-  input: { icon: "search", about: "Text anywhere in the input" },
-  queue: { icon: "queues", about: "Queue" },
   key: { icon: "lock", about: "Unique key" },
+  input: { icon: "search", about: "Text anywhere in the input" },
   schedule: { icon: "schedules", about: "Schedule that enqueued it" },
   parent: { icon: "child", about: "Job whose handler enqueued it" },
   priority: { icon: "priority", about: "Priority, -100 to 100" },
   id: { icon: "link", about: "Id of the job" },
-  error: { icon: "alert", about: "Text in the current error", sample: '"timed out"' },
   fingerprint: { icon: "group", about: "Group of errors" },
 };
 const CREATED: readonly (readonly [value: string, about: string])[] = [
@@ -60,7 +60,7 @@ const CREATED: readonly (readonly [value: string, about: string])[] = [
   [">1h", "More than an hour ago"],
   [">7d", "More than a week ago"],
 ];
-const MAX = 8;
+const MAX = 10;
 
 export function suggest(draft: string, sources: Sources): Suggestion[] {
   const minus = draft.startsWith("-") ? "-" : "";

@@ -14,6 +14,8 @@ export interface Row {
 export type Order = NonNullable<JobQuery["order"]>;
 
 const PAGE = 50;
+/** One call returns no more. */
+const MAX_PAGE = 200;
 const FEW = 20;
 /** Pages loaded at once if few of very many jobs match. */
 const MAX_CALLS = 4;
@@ -129,6 +131,19 @@ export class JobList {
       const row = this.#byId.get(id);
       if (row !== undefined && !found.has(id)) row.isStale.value = true;
     }
+  }
+
+  /** The jobs that match now, also those that were not loaded. They are not kept. */
+  async loadAll(atMost: number): Promise<JobSummary[]> {
+    const found: JobSummary[] = [];
+    let cursor: string | null | undefined;
+    do {
+      const query = { ...this.conditions, limit: MAX_PAGE, order: this.order };
+      const page = await api.jobs.list({ ...query, ...(cursor != null && { cursor }) });
+      found.push(...page.jobs);
+      ({ cursor } = page);
+    } while (cursor !== null && found.length < atMost);
+    return found.slice(0, atMost);
   }
 
   row(id: string): Row | undefined {

@@ -1,7 +1,8 @@
+import type { JobSummary } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { plural } from "../../app/format.js";
-import { toast } from "../../app/toasts.js";
+import { number, plural } from "../../app/format.js";
+import { act, toast } from "../../app/toasts.js";
 import { Button } from "../../ui/button.js";
 import { Dialog } from "../../ui/dialog.js";
 import { Menu, type MenuItem } from "../../ui/menu.js";
@@ -70,17 +71,27 @@ function NameDialog({ q, onClose }: { q: string; onClose: () => void }): JSX.Ele
   );
 }
 
-/** Saves the rows that are shown. */
+const MAX_EXPORTED = 10_000;
+const FORMATS = ["json", "csv"] as const;
+
+/** Saves the rows that are shown, or all jobs that match. */
 export function ExportMenu({ list }: { list: JobList | undefined }): JSX.Element {
-  const jobs = list?.rows.value ?? [];
-  const save = (format: "json" | "csv"): MenuItem => ({
-    label: format.toUpperCase(),
-    run: () =>
-      exportJobs(
-        jobs.map(({ job }) => job.value),
-        format,
-      ),
-  });
-  const items = [`${plural(jobs.length, "job")} shown, without inputs`, save("json"), save("csv")];
+  const count = list?.rows.value.length ?? 0;
+  // A search reads all jobs, and only its reader knows when it is enough.
+  const hasMore = list !== undefined && !list.isSearch && typeof list.cursor.value === "string";
+  const save = (load: () => Promise<readonly JobSummary[]>): MenuItem[] =>
+    FORMATS.map((format) => ({
+      label: format.toUpperCase(),
+      run: () => void act(async () => exportJobs(await load(), format)),
+    }));
+  const loadAll = async (of: JobList): Promise<readonly JobSummary[]> => {
+    toast("The jobs are loaded. The file is saved when they are there.", { kind: "info" });
+    return of.loadAll(MAX_EXPORTED);
+  };
+  const items = [
+    `${plural(count, "job")} shown, without inputs`,
+    ...save(async () => (list?.rows.value ?? []).map(({ job }) => job.value)),
+    ...(hasMore ? [`All that match, ${number(MAX_EXPORTED)} at most`, ...save(() => loadAll(list))] : []),
+  ];
   return <Menu label="Export" icon="export" class="" hasWord items={items} />;
 }

@@ -61,19 +61,17 @@ export function FailuresCard({ groups }: { groups: Resource<{ groups: ErrorGroup
       isEmpty={shown.length === 0}
       none="No attempt has failed in the last 24 hours."
     >
-      {shown.map(({ fingerprint, name, message, type, count, lastAt }) => (
+      {shown.map(({ fingerprint, name, message, example, type, count, lastAt }) => (
         <li key={fingerprint}>
           <span class="grow">
             <a
               class="cut mono blk"
               href={hrefOf("/failures", { open: fingerprint })}
-              title={message.slice(0, 2_000)}
+              title={example.slice(0, 2_000)}
               dir="auto"
             >
               {name !== null && <span class="bad strong">{name}</span>}{" "}
-              {messageParts(message.slice(0, 200)).map(({ text, isPlaceholder }, at) =>
-                isPlaceholder ? <i key={at}>{text}</i> : text,
-              )}
+              {messageParts(message, example).map(({ text, varies }, at) => (varies ? <i key={at}>{text}</i> : text))}
             </a>
             <small class="cut">
               {type !== null && <bdi>{type}</bdi>}

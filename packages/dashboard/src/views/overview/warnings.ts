@@ -199,7 +199,7 @@ function names(all: readonly string[]): Piece[] {
 }
 
 function deadWithOneError({ now, groups = [], dead }: Situation): Warning[] {
-  return groups.flatMap(({ fingerprint, type, name, message, lastAt }): Warning[] => {
+  return groups.flatMap(({ fingerprint, type, name, example, lastAt }): Warning[] => {
     const found = dead.get(fingerprint);
     const ageMs = now - Date.parse(lastAt);
     if (found === undefined || found.count < MANY_DEAD || ageMs > RECENT_MS) return [];
@@ -210,7 +210,7 @@ function deadWithOneError({ now, groups = [], dead }: Situation): Warning[] {
         level: "dead",
         icon: "dead",
         title: [...(type === null ? [count] : [count, { name: type }, " "]), "jobs are dead with one error:"],
-        detail: [{ quoted: cut(`${name === null ? "" : `${name}: `}${message}`, 100) }, "."],
+        detail: [{ quoted: cut(`${name === null ? "" : `${name}: `}${example}`, 100) }, "."],
         advice:
           ageMs < 60_000
             ? ["It still occurs. Find the cause first."]

@@ -339,7 +339,7 @@ export class Holdfast {
    * Why a job does not run, or what it does instead: the decisive reason first, each with what would change it.
    *
    * ```ts
-   * const { text } = await hf.explain(id); // Queue "mail" is paused by ada, 3m 20s ago.
+   * const { text } = await hf.explain(id); // Queue "mail" has been paused by ada for 3m 20s.
    * ```
    */
   async explain(id: string): Promise<Explanation> {

@@ -213,8 +213,9 @@ function pauseReasons({ job, queues }: Situation, now: number): Reason[] {
     .map(({ queue, pausedAt, pausedBy }) => {
       const all = queue === ALL_QUEUES;
       const by = pausedBy === null ? "" : ` by ${pausedBy}`;
-      const since = pausedAt === null ? "" : `, ${lengthOf(Math.max(0, now - pausedAt))} ago`;
-      const text = `${all ? "All queues are" : `Queue "${queue}" is`} paused${by}${since}.`;
+      const since = pausedAt === null ? "" : ` for ${lengthOf(Math.max(0, now - pausedAt))}`;
+      const [are, have] = all ? ["All queues are", "All queues have"] : [`Queue "${queue}" is`, `Queue "${queue}" has`];
+      const text = `${since === "" ? are : `${have} been`} paused${by}${since}.`;
       const change = all ? "hf.resume() resumes them." : `hf.resume("${queue}") resumes it.`;
       return { ...reason("paused", text, change), queue: all ? null : queue };
     });
