@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 import type { AdminClient, SessionResult } from "holdfast/admin";
-import { adminClient, AdminError } from "#client";
+import { AdminError, newClient } from "#client";
 import { PREFIX } from "./router.js";
 
 export { AdminError };
@@ -31,7 +31,7 @@ export function mayChangeOwn(): boolean {
 const RETRY_MS = [1_000, 2_000, 5_000, 10_000] as const;
 let failures = 0;
 
-export const api: AdminClient = adminClient({ url: `${location.origin}${PREFIX}`, fetch: send });
+export const api: AdminClient = newClient({ url: `${location.origin}${PREFIX}`, fetch: send });
 
 /** For views that need the text of a response: `fetch` that notices a lost connection and an expired session. */
 export async function send(request: Request): Promise<Response> {
