@@ -2,8 +2,9 @@ import type { Enqueued, NewJobBody } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { api } from "../app/api.js";
+import { jobHref } from "../app/links.js";
 import { useResource } from "../app/resource.js";
-import { go, hrefOf, PREFIX } from "../app/router.js";
+import { go, PREFIX } from "../app/router.js";
 import { toast } from "../app/toasts.js";
 import { Button } from "../ui/button.js";
 import { Dialog } from "../ui/dialog.js";
@@ -149,7 +150,7 @@ function report({ id, duplicate, replaced }: Enqueued, { type }: NewJobBody): vo
     kind: duplicate ? "info" : "done",
     action: {
       label: duplicate ? "Show that job" : "Show the job",
-      run: () => go(hrefOf(`/jobs/${encodeURIComponent(id)}`)),
+      run: () => go(jobHref(id)),
     },
   });
 }

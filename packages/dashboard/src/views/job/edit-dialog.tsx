@@ -2,6 +2,7 @@ import type { JobChanges, JobDetail } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { api } from "../../app/api.js";
+import { localTime } from "../../app/format.js";
 import { act, toast } from "../../app/toasts.js";
 import { Button } from "../../ui/button.js";
 import { Dialog } from "../../ui/dialog.js";
@@ -10,7 +11,7 @@ import { issuesOf, JsonEditor, type Issue } from "../../ui/json-editor.js";
 import { formatJson, readForSending } from "../../ui/json-model.js";
 import { useSending } from "../../ui/sending.js";
 import { openCopy } from "./actions.js";
-import { changesOf, localTime, undoOf, type Edited } from "./edits.js";
+import { changesOf, undoOf, type Edited } from "./edits.js";
 import type { LoadedJob } from "./load-job.js";
 
 interface EditDialogProps {
@@ -133,7 +134,7 @@ export default function EditDialog({ loaded, isRerun, onClose, onDone }: EditDia
 function editedOf({ dueAt, runAt, expiresAt, priority, queue, maxAttempts, tags }: JobDetail, input: string): Edited {
   return {
     runAt: localTime(dueAt ?? runAt),
-    expiresAt: expiresAt === null ? "" : localTime(expiresAt),
+    expiresAt: localTime(expiresAt),
     priority: String(priority),
     queue,
     maxAttempts: String(maxAttempts),

@@ -2,14 +2,14 @@ import type { CountResult, OperationResult, PreviewInput } from "holdfast/admin"
 import type { JSX } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { api, may, messageOf } from "../../app/api.js";
-import { number, plural } from "../../app/format.js";
+import { listed, number, plural } from "../../app/format.js";
 import { useResource } from "../../app/resource.js";
 import { toast } from "../../app/toasts.js";
 import { Button } from "../../ui/button.js";
 import { Dialog } from "../../ui/dialog.js";
 import { TextField } from "../../ui/field.js";
 import { Icon, type IconName } from "../../ui/icon.js";
-import { filterFor, idsFor, jobsText, listed, skippedText, type Action, type Target } from "./actions.js";
+import { filterFor, idsFor, jobsText, skippedText, type Action, type Target } from "./actions.js";
 import { STATES, type State } from "./filter.js";
 import { operations, show } from "./operations.js";
 import { defaultPace, FIRST, FIRST_JOBS, hasPaces, limitsOf, MANY, PaceFields, type Pace } from "./pace.js";
