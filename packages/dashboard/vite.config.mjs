@@ -5,8 +5,11 @@ const core = join(import.meta.dirname, "../holdfast/src");
 
 /** What the dashboard does not need of the core's modules, and what the bundler would keep. */
 const UNUSED = [
-  // The list of routes has a sentence about each, for the reference, and the roles that may call it.
-  { file: /\/contract\/routes\.ts$/, parts: /\n\s+about:\s+"(?:[^"\\]|\\.)*",?|\brole: "\w+",?|\bofUser: true,?/g },
+  // The list of routes has a sentence about each, for the reference, and its roles, for the server.
+  {
+    file: /\/contract\/routes\.ts$/,
+    parts: /\babout:\s+"(?:[^"\\]|\\.)*",?|\b(?:role: (?:"\w+"|null)|ofUser: true|readOnly: true),?/g,
+  },
   // Handlers throw these errors, and the engine recognizes them.
   { file: /\/src\/errors\.ts$/, parts: /\bstatic \{[^}]*\}/g },
 ];
@@ -35,10 +38,10 @@ export default defineConfig({
   root: import.meta.dirname,
   base: "./",
   plugins: [withoutUnused()],
-  // Calls of h() are shorter than those of jsx().
   oxc: {
+    // Children as arguments of `h` are shorter than as a property.
     jsx: { runtime: "classic", pragma: "h", pragmaFrag: "Fragment" },
-    jsxInject: `import { h, Fragment } from "preact"`,
+    jsxInject: 'import { h, Fragment } from "preact"',
   },
   resolve: {
     alias: [
@@ -59,6 +62,8 @@ export default defineConfig({
     // All of them have light-dark(), which halves the sheet.
     cssTarget: ["chrome123", "firefox121", "safari17.5"],
     rolldownOptions: {
+      // Of the core, only what is used.
+      treeshake: { moduleSideEffects: (id) => !id.startsWith(core) },
       input: { main: "src/main.tsx" },
       output: {
         // Small chunks compress badly.

@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 import type { AdminClient, SessionResult } from "holdfast/admin";
-import { adminClient, AdminError } from "#client";
+import { AdminError, newClient } from "#client";
 import { PREFIX } from "./router.js";
 
 export { AdminError };
@@ -35,7 +35,7 @@ export function mayChangeOwn(): boolean {
 const RETRY_MS = [1_000, 2_000, 5_000, 10_000] as const;
 let failures = 0;
 
-export const api: AdminClient = adminClient({ url: `${location.origin}${PREFIX}`, fetch: send });
+export const api: AdminClient = newClient({ url: `${location.origin}${PREFIX}`, fetch: send });
 
 const polled = new Map<number, AdminClient>();
 
@@ -47,7 +47,7 @@ export function clientWithin(seconds: number): AdminClient {
       request.headers.set("cache-control", `max-age=${seconds}`);
       return send(request);
     };
-    client = adminClient({ url: `${location.origin}${PREFIX}`, fetch: fetchWithin });
+    client = newClient({ url: `${location.origin}${PREFIX}`, fetch: fetchWithin });
     polled.set(seconds, client);
   }
   return client;

@@ -23,6 +23,16 @@ export function plural(count: number, one: string, many = `${one}s`): string {
   return `${number(count)} ${count === 1 ? one : many}`;
 }
 
+/** "12,408", or "> 10,000" where the server stopped counting. */
+export function countText({ count, exact: isExact }: { count: number; exact: boolean }): string {
+  return isExact ? number(count) : `> ${number(count)}`;
+}
+
+/** "failed, dead and cancelled". */
+export function listed(names: readonly string[], word = "and"): string {
+  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} ${word} ${names.at(-1)}`;
+}
+
 /** A duration in at most two units: "850 ms", "7.4 s", "12 m 52 s", "3 h 5 m". */
 export function duration(ms: number): string {
   const [value, unit] = durationParts(ms);
@@ -63,21 +73,19 @@ export function relative(at: number, now: number): string {
   return distance > -SECOND ? "now" : `${coarse(distance)} ago`;
 }
 
-const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
-const SECONDS = new Intl.DateTimeFormat("en-GB", {
-  hour: "2-digit",
-  minute: "2-digit",
-  second: "2-digit",
-  fractionalSecondDigits: 3,
-});
-const DATE = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
-const FULL = new Intl.DateTimeFormat("en-GB", {
+const format = (options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat => new Intl.DateTimeFormat("en-GB", options);
+const MINUTES = { hour: "2-digit", minute: "2-digit" } as const;
+const MONTH_DAY = { day: "numeric", month: "short" } as const;
+const CLOCK = format(MINUTES);
+const SECONDS = format({ ...MINUTES, second: "2-digit", fractionalSecondDigits: 3 });
+const WEEKDAY = format({ weekday: "short" });
+const SHORT_DATE = format(MONTH_DAY);
+const DATE = format({ ...MONTH_DAY, year: "numeric" });
+const FULL = format({
+  ...MONTH_DAY,
+  ...MINUTES,
   weekday: "short",
-  day: "numeric",
-  month: "short",
   year: "numeric",
-  hour: "2-digit",
-  minute: "2-digit",
   second: "2-digit",
   timeZoneName: "short",
 });
@@ -88,12 +96,40 @@ export function clock(at: number): string {
 export function preciseClock(at: number): string {
   return SECONDS.format(at);
 }
+/** "14:45:09". */
+export function seconds(at: number): string {
+  return preciseClock(at).slice(0, 8);
+}
+/** "13 Dec". */
+export function shortDate(at: number): string {
+  return SHORT_DATE.format(at);
+}
 export function date(at: number): string {
   return DATE.format(at);
 }
 /** In the viewer's time zone. */
 export function exact(at: number): string {
   return FULL.format(at);
+}
+
+/** "14:45", "Tue 02:30", "13 Dec 2026 08:30". */
+export function dayAndClock(at: number, now: number): string {
+  if (date(at) === date(now)) return clock(at);
+  return `${Math.abs(at - now) < 6 * DAY ? WEEKDAY.format(at) : date(at)} ${clock(at)}`;
+}
+
+/** The clock beside a relative time: "14:45", "Tue 02:30", "13 Dec 08:30". A date with its year has been shown already. */
+export function clockBeside(at: number, now: number): string {
+  const distance = Math.abs(at - now);
+  if (distance > 7 * DAY) return clock(at);
+  return distance < 6 * DAY ? dayAndClock(at, now) : `${shortDate(at)} ${clock(at)}`;
+}
+
+/** For `<input type="datetime-local">`: in the viewer's time zone, in seconds. */
+export function localTime(at: string | null): string {
+  if (at === null) return "";
+  const time = new Date(at);
+  return new Date(time.getTime() - time.getTimezoneOffset() * MINUTE).toISOString().slice(0, 19);
 }
 
 export function bytes(count: number): string {

@@ -1,16 +1,10 @@
 import { hrefOf } from "./router.js";
+import { quote } from "./text.js";
 
 /** The list of jobs with a filter: `{ schedule: "nightly", state: "dead,failed" }`. */
 export function jobsHref(filter: Readonly<Record<string, string>>): string {
-  const tokens = Object.entries(filter).map(
-    ([field, value]) => `${field}:${field === "state" ? value : quoted(value)}`,
-  );
+  const tokens = Object.entries(filter).map(([field, value]) => `${field}:${field === "state" ? value : quote(value)}`);
   return hrefOf("/jobs", { q: tokens.join(" ") });
-}
-
-function quoted(value: string): string {
-  const isPlain = value !== "" && !/[\s",*~<>\\]/.test(value);
-  return isPlain ? value : `"${value.replaceAll(/["\\]/g, String.raw`\$&`)}"`;
 }
 
 export function jobHref(id: string): string {

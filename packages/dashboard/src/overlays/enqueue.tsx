@@ -2,12 +2,13 @@ import type { Enqueued, NewJobBody } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { api } from "../app/api.js";
+import { jobHref } from "../app/links.js";
 import { useResource } from "../app/resource.js";
-import { go, hrefOf, PREFIX } from "../app/router.js";
+import { go, PREFIX } from "../app/router.js";
 import { toast } from "../app/toasts.js";
 import { Button } from "../ui/button.js";
 import { Dialog } from "../ui/dialog.js";
-import { Field, Input } from "../ui/field.js";
+import { TextField } from "../ui/field.js";
 import { Icon } from "../ui/icon.js";
 import { issuesOf, JsonEditor, type Issue } from "../ui/json-editor.js";
 import { fieldsOf, initialValue } from "../ui/schema-fields.js";
@@ -103,24 +104,18 @@ export default function Enqueue({ onClose }: { onClose: () => void }): JSX.Eleme
         }}
       >
         <div class="l">
-          <Field id="new-type" label="Type" issues={shown("type")}>
-            <Input
-              id="new-type"
-              isMono
-              list="new-types"
-              value={draft.type}
-              hasFocus
-              isRequired
-              placeholder="Such as email.receipt"
-              isBad={shown("type").length > 0}
-              onInput={(type) => set({ type })}
-            />
-            <datalist id="new-types">
-              {types.data.value?.types.map((type) => (
-                <option key={type} value={type} />
-              ))}
-            </datalist>
-          </Field>
+          <TextField
+            id="new-type"
+            label="Type"
+            class="mono"
+            options={types.data.value?.types}
+            issues={shown("type")}
+            autofocus
+            required
+            placeholder="Such as email.receipt"
+            value={draft.type}
+            onText={(type) => set({ type })}
+          />
           {fields !== null && <FormOrJson isForm={hasForm} mayBeForm={object !== null} onChange={setForm} />}
           {hasForm ? (
             <SchemaForm
@@ -162,7 +157,7 @@ function report({ id, duplicate, replaced }: Enqueued, { type }: NewJobBody): vo
     kind: duplicate ? "info" : "done",
     action: {
       label: duplicate ? "Show that job" : "Show the job",
-      run: () => go(hrefOf(`/jobs/${encodeURIComponent(id)}`)),
+      run: () => go(jobHref(id)),
     },
   });
 }

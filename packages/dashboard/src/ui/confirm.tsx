@@ -2,6 +2,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Button } from "./button.js";
 import { Dialog } from "./dialog.js";
+import { TextField } from "./field.js";
 
 interface ConfirmProps {
   title: string;
@@ -56,19 +57,16 @@ export function Confirm({
       <div class="stack tightest">
         {children}
         {typed !== undefined && (
-          <div class="field">
-            <label for="confirm-name">
-              Type <b dir="auto">{typed}</b> to confirm
-            </label>
-            <input
-              id="confirm-name"
-              class="input"
-              autocomplete="off"
-              spellcheck={false}
-              value={text}
-              onInput={(event) => setText(event.currentTarget.value)}
-            />
-          </div>
+          <TextField
+            id="confirm-name"
+            label={
+              <>
+                Type <b dir="auto">{typed}</b> to confirm
+              </>
+            }
+            value={text}
+            onText={setText}
+          />
         )}
       </div>
     </Dialog>

@@ -1,6 +1,6 @@
-import type { JSX, TargetedEvent } from "preact";
+import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { Field } from "./field.js";
+import { Field, Input } from "./field.js";
 import { issuesOf, type Issue } from "./json-editor.js";
 import { parseJson } from "./json-model.js";
 import { initialValue, plainText, textOf, valueOf, type SchemaField } from "./schema-fields.js";
@@ -130,29 +130,33 @@ function TextControl({ field, value, onChange, isBad, ...rest }: ControlProps & 
   useEffect(() => {
     if (!isSame) setText(outside);
   }, [outside]);
-  const onInput = (event: TargetedEvent<HTMLInputElement | HTMLTextAreaElement>): void => {
-    setText(event.currentTarget.value);
-    onChange(valueOf(field, event.currentTarget.value));
+  const onText = (next: string): void => {
+    setText(next);
+    onChange(valueOf(field, next));
   };
-  const bad = isBad ? "bad" : "";
   if (field.kind === "list" || (field.kind === "string" && field.isLong)) {
     return (
-      <textarea {...rest} class={`input area ${bad}`} rows={3} value={text} spellcheck={false} onInput={onInput} />
+      <textarea
+        {...rest}
+        class={`input area ${isBad ? "bad" : ""}`}
+        rows={3}
+        value={text}
+        spellcheck={false}
+        onInput={(event) => onText(event.currentTarget.value)}
+      />
     );
   }
   const placeholder =
     field.initial === undefined || typeof field.initial === "object" ? undefined : plainText(field.initial);
   return (
-    <input
+    <Input
       {...rest}
-      class={`input mono ${bad}`}
-      type="text"
+      class="mono"
+      isBad={isBad}
       inputMode={field.kind === "number" ? (field.isInteger ? "numeric" : "decimal") : undefined}
-      spellcheck={false}
-      autocomplete="off"
       value={text}
       placeholder={placeholder}
-      onInput={onInput}
+      onText={onText}
     />
   );
 }

@@ -2,12 +2,13 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { api, AdminError, messageOf, signedIn } from "../app/api.js";
 import { Button } from "./button.js";
+import { TextField } from "./field.js";
 import { Icon } from "./icon.js";
 
 /** Exchanges an API token for a session cookie. The token is not stored. */
 export function SignIn({ onDone }: { onDone?: () => void }): JSX.Element {
   const [token, setToken] = useState("");
-  const [error, setError] = useState<string | null>(null);
+  const [error, setError] = useState<string | undefined>();
   const [disabled, setDisabled] = useState<string | null>(null);
   const submit = async (): Promise<void> => {
     try {
@@ -42,28 +43,17 @@ export function SignIn({ onDone }: { onDone?: () => void }): JSX.Element {
         void submit();
       }}
     >
-      <div class="field">
-        <label for="token">API token</label>
-        <input
-          id="token"
-          class={`input mono ${error === null ? "" : "bad"}`}
-          type="password"
-          autocomplete="current-password"
-          spellcheck={false}
-          required
-          value={token}
-          aria-describedby="token-error"
-          onInput={(event) => setToken(event.currentTarget.value)}
-        />
-        <p id="token-error" class="err" role="alert">
-          {error !== null && (
-            <>
-              <Icon name="alert" />
-              <span>{error}</span>
-            </>
-          )}
-        </p>
-      </div>
+      <TextField
+        id="token"
+        label="API token"
+        class="mono"
+        type="password"
+        autocomplete="current-password"
+        required
+        error={error}
+        value={token}
+        onText={setToken}
+      />
       <Button kind="primary" type="submit">
         Sign in
       </Button>

@@ -2,7 +2,7 @@ import type { AuditResult } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { api } from "../app/api.js";
-import { exact, number, preciseClock } from "../app/format.js";
+import { date, dayAndClock, exact, number, seconds } from "../app/format.js";
 import { addShortcuts } from "../app/keys.js";
 import { jobHref, jobsHref, scheduleHref } from "../app/links.js";
 import { now } from "../app/now.js";
@@ -12,7 +12,6 @@ import { Button } from "../ui/button.js";
 import { Icon } from "../ui/icon.js";
 import { Empty, Pending } from "../ui/page-states.js";
 import { auditQuery, detailWords, iconOf, targetOf } from "./audit/entries.js";
-import { slotTime } from "./schedules/slot-words.js";
 
 const PAGE = 50;
 const EVERY_MS = 15_000;
@@ -156,8 +155,8 @@ function Entry({ entry }: { entry: AuditResult }): JSX.Element {
   const { id, at, actor, action, target, count, detail } = entry;
   const isOpen = route.value.query.get("open") === id;
   const ms = Date.parse(at);
-  const isToday = new Date(ms).toDateString() === new Date(now.value).toDateString();
-  const when = isToday ? preciseClock(ms).slice(0, 8) : slotTime(ms, now.value);
+  const isToday = date(ms) === date(now.value);
+  const when = isToday ? seconds(ms) : dayAndClock(ms, now.value);
   const words = detailWords(detail);
   return (
     <>

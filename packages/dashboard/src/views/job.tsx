@@ -16,7 +16,7 @@ import { actionsFor, type ActionName } from "./job/offered.js";
 import { Attempts } from "./job/attempts.js";
 import type EditDialog from "./job/edit-dialog.js";
 import { Head } from "./job/head.js";
-import { jobHref } from "./job/links.js";
+import { jobHref } from "../app/links.js";
 import { loadJob, type LoadedJob } from "./job/load-job.js";
 import { LogCard, Progress } from "./job/log-card.js";
 import { PayloadCard } from "./job/payload-card.js";

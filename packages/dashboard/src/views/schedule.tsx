@@ -2,7 +2,7 @@ import type { JobSummary, ScheduleResult } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useEffect } from "preact/hooks";
 import { AdminError, api, may } from "../app/api.js";
-import { duration, exact, shortId } from "../app/format.js";
+import { dayAndClock, duration, exact, shortId } from "../app/format.js";
 import { jobHref, jobsHref } from "../app/links.js";
 import { onJobs } from "../app/live.js";
 import { now } from "../app/now.js";
@@ -16,7 +16,7 @@ import { everyText, timingWords } from "./schedules/cron-words.js";
 import { openFor, ScheduleOverlays } from "./schedules/overlays.js";
 import { NextRuns } from "./schedules/preview.js";
 import { EnabledToggle, Origin, runNow } from "./schedules/schedule-actions.js";
-import { reasonWords, slotTime } from "./schedules/slot-words.js";
+import { reasonWords } from "./schedules/slot-words.js";
 import { viewerZone } from "./schedules/zones.js";
 
 const EVERY_MS = 15_000;
@@ -179,8 +179,8 @@ function SlotRow({ slot, through, job, reason, found }: SlotRowProps): JSX.Eleme
   return (
     <tr>
       <td title={exact(at)}>
-        {slotTime(at, now.value)}
-        {through !== null && <span class="t3"> to {slotTime(Date.parse(through), now.value)}</span>}
+        {dayAndClock(at, now.value)}
+        {through !== null && <span class="t3"> to {dayAndClock(Date.parse(through), now.value)}</span>}
       </td>
       <td>
         {found !== undefined ? (

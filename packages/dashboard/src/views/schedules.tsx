@@ -2,7 +2,7 @@ import type { ScheduleSummary } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { api, may } from "../app/api.js";
-import { number, plural } from "../app/format.js";
+import { clockBeside, number, plural } from "../app/format.js";
 import { addShortcuts } from "../app/keys.js";
 import { scheduleHref } from "../app/links.js";
 import { now } from "../app/now.js";
@@ -17,7 +17,6 @@ import { timingWords, everyText } from "./schedules/cron-words.js";
 import { openFor, openNew, ScheduleOverlays } from "./schedules/overlays.js";
 import { followRuns, LastRun, RunBars, useRuns } from "./schedules/runs.js";
 import { EnabledToggle, Origin, runNow } from "./schedules/schedule-actions.js";
-import { clockBeside } from "./schedules/slot-words.js";
 import { viewerZone } from "./schedules/zones.js";
 
 const PAGE = 200;

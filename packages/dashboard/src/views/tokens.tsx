@@ -11,7 +11,7 @@ import { Button } from "../ui/button.js";
 import { Confirm } from "../ui/confirm.js";
 import { Copy } from "../ui/copy.js";
 import { Dialog } from "../ui/dialog.js";
-import { NotedField } from "../ui/noted-field.js";
+import { SelectField, TextField } from "../ui/field.js";
 import { Icon } from "../ui/icon.js";
 import { Empty, Pending } from "../ui/page-states.js";
 import { Time } from "../ui/time.js";
@@ -198,65 +198,32 @@ function NewToken({ isFirst, list, onClose }: NewTokenProps): JSX.Element {
             </span>
           </div>
         )}
-        <NotedField id="t-name" label="Name" error={errors["name"]} hint="Who or what uses it. The audit log shows it.">
-          <input
-            id="t-name"
-            class="input"
-            required
-            autofocus
-            autocomplete="off"
-            spellcheck={false}
-            aria-describedby="t-name-note"
-            value={name}
-            onInput={(event) => setName(event.currentTarget.value)}
-          />
-        </NotedField>
+        <TextField
+          id="t-name"
+          label="Name"
+          hint="Who or what uses it. The audit log shows it."
+          error={errors["name"]}
+          required
+          autofocus
+          value={name}
+          onText={setName}
+        />
         <div class="two-f">
-          <NotedField id="t-role" label="Role">
-            <select
-              id="t-role"
-              class="input"
-              aria-describedby="t-role-about"
-              value={role}
-              onChange={(event) => setRole(event.currentTarget.value as Role)}
-            >
-              {ROLES.map(([each]) => (
-                <option key={each} value={each}>
-                  {each}
-                </option>
-              ))}
-            </select>
-          </NotedField>
-          <NotedField id="t-expires" label="Expires in">
-            <select
-              id="t-expires"
-              class="input"
-              value={expiresIn}
-              onChange={(event) => setExpiresIn(event.currentTarget.value)}
-            >
-              {LIFETIMES.map(([value, label]) => (
-                <option key={value} value={value}>
-                  {label}
-                </option>
-              ))}
-            </select>
-          </NotedField>
+          <SelectField
+            id="t-role"
+            label="Role"
+            aria-describedby="t-role-about"
+            options={ROLES.map(([each]) => [each, each])}
+            value={role}
+            onValue={(value) => setRole(value as Role)}
+          />
+          <SelectField id="t-expires" label="Expires in" options={LIFETIMES} value={expiresIn} onValue={setExpiresIn} />
         </div>
         <p id="t-role-about" class="t3">
           {ROLES.find(([each]) => each === role)?.[1]}
         </p>
         {role === "user" && (
-          <NotedField id="t-user" label="User" error={errors["user"]}>
-            <input
-              id="t-user"
-              class="input"
-              required
-              autocomplete="off"
-              spellcheck={false}
-              value={user}
-              onInput={(event) => setUser(event.currentTarget.value)}
-            />
-          </NotedField>
+          <TextField id="t-user" label="User" error={errors["user"]} required value={user} onText={setUser} />
         )}
       </div>
     </Dialog>

@@ -3,7 +3,7 @@ import type { JobSummary, WorkerResult } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import { api, may } from "../app/api.js";
-import { coarse, duration, number, plural, preciseClock, shortId } from "../app/format.js";
+import { coarse, duration, number, plural, seconds, shortId } from "../app/format.js";
 import { jobHref, jobsHref } from "../app/links.js";
 import { onJobs } from "../app/live.js";
 import { now } from "../app/now.js";
@@ -82,7 +82,7 @@ function Missing({
     <div class="note big s-dead">
       <Icon name="dead" />
       <span class="grow">
-        <b class="strong">{id} is missing.</b> Its last heartbeat was at {preciseClock(Date.parse(seenAt)).slice(0, 8)},{" "}
+        <b class="strong">{id} is missing.</b> Its last heartbeat was at {seconds(Date.parse(seenAt))},{" "}
         {coarse(now.value - Date.parse(seenAt))} ago.{" "}
         {jobs.length > 0 && `${plural(jobs.length, "job")} that it ran will run again when the leases expire. `}
         {alone.length > 0 ? `No other worker takes ${some(alone)}. Start it again.` : "Other workers take its jobs."}

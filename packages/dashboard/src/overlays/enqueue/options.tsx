@@ -1,7 +1,7 @@
 import type { TypeResult } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { Field, Input, Select } from "../../ui/field.js";
+import { SelectField, TextField, type InputProps } from "../../ui/field.js";
 import { Icon } from "../../ui/icon.js";
 import type { Issue } from "../../ui/json-editor.js";
 import { EMPTY, SCOPES, type Draft } from "./draft.js";
@@ -28,24 +28,18 @@ const CONFLICTS = [
 /** Everything but the type and the input. */
 export function Options({ draft, set, issues, defaults }: OptionsProps): JSX.Element {
   const [isOpen, setOpen] = useState(() => isUsed(draft));
-  const text = (
-    name: keyof Draft,
-    label: string,
-    more: Partial<Parameters<typeof Input>[0]> = {},
-    about = "",
-  ): JSX.Element => {
-    const found = issues(ISSUES[name] ?? name);
+  const text = (name: keyof Draft, label: string, more: Partial<InputProps> = {}, about = ""): JSX.Element => {
     return (
-      <Field id={`new-${name}`} label={label} about={about} issues={found}>
-        <Input
-          id={`new-${name}`}
-          value={draft[name]}
-          isBad={found.length > 0}
-          isMono
-          onInput={(value) => set({ [name]: value })}
-          {...more}
-        />
-      </Field>
+      <TextField
+        id={`new-${name}`}
+        label={label}
+        about={about}
+        class="mono"
+        issues={issues(ISSUES[name] ?? name)}
+        value={draft[name]}
+        onText={(value) => set({ [name]: value })}
+        {...more}
+      />
     );
   };
   const choice = (
@@ -53,9 +47,13 @@ export function Options({ draft, set, issues, defaults }: OptionsProps): JSX.Ele
     label: string,
     options: readonly (readonly [string, string])[],
   ): JSX.Element => (
-    <Field id={`new-${name}`} label={label}>
-      <Select id={`new-${name}`} value={draft[name]} options={options} onChange={(value) => set({ [name]: value })} />
-    </Field>
+    <SelectField
+      id={`new-${name}`}
+      label={label}
+      value={draft[name]}
+      options={options}
+      onValue={(value) => set({ [name]: value })}
+    />
   );
   const ofType = (value: string | number | undefined): { placeholder: string } => ({
     placeholder: value === undefined ? "that of the type" : String(value),
@@ -69,7 +67,7 @@ export function Options({ draft, set, issues, defaults }: OptionsProps): JSX.Ele
       <div class="two-f">
         {choice("when", "Runs", TIMES)}
         {draft.when === "after" && text("delay", "Delay", { placeholder: "10m" })}
-        {draft.when === "at" && text("runAt", "Time", { type: "datetime-local" }, "in your time zone")}
+        {draft.when === "at" && text("runAt", "Time", { type: "datetime-local", step: 1 }, "in your time zone")}
         {text("priority", "Priority", { inputMode: "numeric", ...ofType(defaults?.priority) }, "-100 to 100")}
         {text("queue", "Queue", ofType(defaults?.queue))}
         {text("user", "User")}

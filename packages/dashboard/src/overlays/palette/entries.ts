@@ -1,4 +1,5 @@
 // What the palette finds. Pure.
+import { isJobId, literal } from "../../app/text.js";
 import type { IconName } from "../../ui/icon.js";
 
 export interface Entry {
@@ -14,12 +15,11 @@ export interface Entry {
 }
 
 const MAX = 12;
-const ID = /^[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}$/i;
 
 /** The id of a job that was pasted; null: it is something else. */
 export function jobIdIn(text: string): string | null {
   const id = text.trim();
-  return ID.test(id) ? id.toLowerCase() : null;
+  return isJobId(id) ? id.toLowerCase() : null;
 }
 
 /** All words must occur; entries that begin with the text come first. `>` finds actions only. */
@@ -52,7 +52,7 @@ export function marked(text: string, given: string): { part: string; isTyped: bo
     .replace(/^\s*>/, "")
     .split(/\s+/)
     .filter((word) => word !== "")
-    .map((word) => word.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`));
+    .map(literal);
   if (words.length === 0) return [{ part: text, isTyped: false }];
   return text
     .split(new RegExp(`(${words.join("|")})`, "i"))

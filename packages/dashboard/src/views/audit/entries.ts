@@ -1,5 +1,6 @@
 // What the audit log says about an entry. Pure.
 import type { AuditResult } from "holdfast/admin";
+import { isJobId } from "../../app/text.js";
 import type { IconName } from "../../ui/icon.js";
 
 const ICONS: Readonly<Record<string, IconName>> = {
@@ -36,12 +37,10 @@ export function detailWords(detail: unknown): string {
 
 export type Target = { kind: "job" | "schedule" | "queue"; name: string } | null;
 
-const ID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i;
-
 /** What the entry is about, if there is a page for it. */
 export function targetOf({ action, target }: Pick<AuditResult, "action" | "target">): Target {
   if (target === null) return null;
-  if (action.startsWith("jobs.") && ID.test(target)) return { kind: "job", name: target };
+  if (action.startsWith("jobs.") && isJobId(target)) return { kind: "job", name: target };
   if (action.startsWith("schedules.") && action !== "schedules.remove") return { kind: "schedule", name: target };
   return action === "queues.pause" || action === "queues.resume" ? { kind: "queue", name: target } : null;
 }

@@ -1,7 +1,7 @@
 import type { CountResult, ErrorGroupResult } from "holdfast/admin";
 import type { JSX } from "preact";
 import { api, may } from "../../app/api.js";
-import { shortId } from "../../app/format.js";
+import { countText, shortId } from "../../app/format.js";
 import { jobHref, jobsHref } from "../../app/links.js";
 import { useResource } from "../../app/resource.js";
 import { Button } from "../../ui/button.js";
@@ -9,7 +9,6 @@ import { Pending } from "../../ui/page-states.js";
 import { StateLabel } from "../../ui/state.js";
 import { Time } from "../../ui/time.js";
 import { FIRST, openAction } from "./actions.js";
-import { countText } from "../jobs/counts.js";
 
 interface DetailProps {
   id: string;

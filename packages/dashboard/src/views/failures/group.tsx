@@ -2,7 +2,7 @@ import type { CountResult, ErrorGroupResult } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { api, may } from "../../app/api.js";
-import { clock, date, number } from "../../app/format.js";
+import { countText, dayAndClock, number } from "../../app/format.js";
 import { jobsHref } from "../../app/links.js";
 import { stats } from "../../app/live.js";
 import { now } from "../../app/now.js";
@@ -10,7 +10,6 @@ import { useResource, type Resource } from "../../app/resource.js";
 import { Button } from "../../ui/button.js";
 import { Icon } from "../../ui/icon.js";
 import { Time } from "../../ui/time.js";
-import { countText } from "../jobs/counts.js";
 import { endedOperations } from "../jobs/operations.js";
 import { Detail } from "./detail.js";
 import { Message } from "./message.js";
@@ -84,11 +83,11 @@ export function Group({ group, isOpen, onToggle, onRetry }: GroupProps): JSX.Ele
         </div>
         <div class="num f-last">
           <Time at={lastAt} />
-          <small>{dayOrClock(lastAt)}</small>
+          <small>{dayAndClock(Date.parse(lastAt), now.value)}</small>
         </div>
         <div class="num f-first f-last t2">
           <Time at={firstAt} />
-          <small>{dayOrClock(firstAt)}</small>
+          <small>{dayAndClock(Date.parse(firstAt), now.value)}</small>
         </div>
         <div class="row f-act">
           {may("operator") && (dead.data.value?.count ?? 0) > 0 && (
@@ -128,9 +127,4 @@ function Jobs({ dead, retrying, fingerprint }: JobsProps): JSX.Element {
       </small>
     </>
   );
-}
-
-function dayOrClock(at: string): string {
-  const ms = Date.parse(at);
-  return date(ms) === date(now.value) ? clock(ms) : date(ms);
 }

@@ -1,7 +1,7 @@
 import type { JobDetail } from "holdfast/admin";
 import { api, may, mayChangeOwn } from "../../app/api.js";
 import { go } from "../../app/router.js";
-import { jobHref } from "./links.js";
+import { jobHref } from "../../app/links.js";
 import type { Roles } from "./offered.js";
 import { act, toast } from "../../app/toasts.js";
 

@@ -1,13 +1,13 @@
 import type { JobDetail } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { duration, exact, number, preciseClock } from "../../app/format.js";
+import { duration, exact, number, seconds } from "../../app/format.js";
 import { Copy } from "../../ui/copy.js";
 import { Icon } from "../../ui/icon.js";
 import { cut, parseJson } from "../../ui/json-model.js";
 import { JsonTree, LongText } from "../../ui/json-tree.js";
 import { errorName, framesOf, plain, type AttemptError } from "./error-text.js";
-import { jobsHref } from "./links.js";
+import { jobsHref } from "../../app/links.js";
 import { lookOf } from "./timeline-card.js";
 
 type Attempt = JobDetail["attempts"][number];
@@ -81,7 +81,7 @@ function OneAttempt({ attempt, isNewest }: { attempt: Attempt; isNewest: boolean
           )}
           {lasted !== null && `${lasted} · `}
           <time dateTime={endedAt} title={exact(Date.parse(endedAt))}>
-            {preciseClock(Date.parse(endedAt)).slice(0, 8)}
+            {seconds(Date.parse(endedAt))}
           </time>
         </span>
       </summary>

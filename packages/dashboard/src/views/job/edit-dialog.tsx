@@ -2,15 +2,16 @@ import type { JobChanges, JobDetail } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { api } from "../../app/api.js";
+import { localTime } from "../../app/format.js";
 import { act, toast } from "../../app/toasts.js";
 import { Button } from "../../ui/button.js";
 import { Dialog } from "../../ui/dialog.js";
-import { Field, Input, type InputProps } from "../../ui/field.js";
+import { TextField, type InputProps } from "../../ui/field.js";
 import { issuesOf, JsonEditor, type Issue } from "../../ui/json-editor.js";
 import { formatJson, readForSending } from "../../ui/json-model.js";
 import { useSending } from "../../ui/sending.js";
 import { openCopy } from "./actions.js";
-import { changesOf, localTime, undoOf, type Edited } from "./edits.js";
+import { changesOf, undoOf, type Edited } from "./edits.js";
 import type { LoadedJob } from "./load-job.js";
 
 interface EditDialogProps {
@@ -64,17 +65,16 @@ export default function EditDialog({ loaded, isRerun, onClose, onDone }: EditDia
     about = "",
     more: Partial<InputProps> = {},
   ): JSX.Element => {
-    const found = issuesOf(issues, name);
     return (
-      <Field id={`edit-${name}`} label={label} about={about} issues={found}>
-        <Input
-          id={`edit-${name}`}
-          value={edited[name]}
-          isBad={found.length > 0}
-          onInput={(text) => setEdited({ ...edited, [name]: text })}
-          {...more}
-        />
-      </Field>
+      <TextField
+        id={`edit-${name}`}
+        label={label}
+        about={about}
+        issues={issuesOf(issues, name)}
+        value={edited[name]}
+        onText={(text) => setEdited({ ...edited, [name]: text })}
+        {...more}
+      />
     );
   };
   return (
@@ -108,8 +108,8 @@ export default function EditDialog({ loaded, isRerun, onClose, onDone }: EditDia
           </p>
         ) : (
           <div class="two-f">
-            {field("runAt", "Due", "in your time zone", { type: "datetime-local" })}
-            {field("expiresAt", "Expires", "empty: never", { type: "datetime-local" })}
+            {field("runAt", "Due", "in your time zone", { type: "datetime-local", step: 1 })}
+            {field("expiresAt", "Expires", "empty: never", { type: "datetime-local", step: 1 })}
             {field("priority", "Priority", "-100 to 100", { inputMode: "numeric" })}
             {field("queue", "Queue")}
             {field("maxAttempts", "Max attempts", `${job.attempt} used`, { inputMode: "numeric" })}
@@ -134,7 +134,7 @@ export default function EditDialog({ loaded, isRerun, onClose, onDone }: EditDia
 function editedOf({ dueAt, runAt, expiresAt, priority, queue, maxAttempts, tags }: JobDetail, input: string): Edited {
   return {
     runAt: localTime(dueAt ?? runAt),
-    expiresAt: expiresAt === null ? "" : localTime(expiresAt),
+    expiresAt: localTime(expiresAt),
     priority: String(priority),
     queue,
     maxAttempts: String(maxAttempts),

@@ -56,10 +56,3 @@ export function undoOf(job: JobDetail, changes: JobChanges, inputText: string): 
   };
   return Object.fromEntries(Object.entries(before).filter(([name]) => name in changes));
 }
-
-/** For `<input type="datetime-local">`: in the viewer's time zone, in seconds. */
-export function localTime(at: string): string {
-  const time = new Date(at);
-  const local = new Date(time.getTime() - time.getTimezoneOffset() * 60_000);
-  return local.toISOString().slice(0, 19);
-}

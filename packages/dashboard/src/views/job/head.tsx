@@ -10,7 +10,7 @@ import { StatePill } from "../../ui/state.js";
 import { Time } from "../../ui/time.js";
 import type { ActionName } from "./offered.js";
 import { Menu, type MenuItem } from "../../ui/menu.js";
-import { jobHref, jobsHref } from "./links.js";
+import { jobHref, jobsHref } from "../../app/links.js";
 
 const ACTIONS: Readonly<Record<ActionName, { label: string; icon: IconName; danger?: true }>> = {
   retry: { label: "Retry", icon: "retry" },

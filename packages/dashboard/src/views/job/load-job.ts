@@ -1,5 +1,5 @@
 import type { JobDetail } from "holdfast/admin";
-import { adminClient } from "#client";
+import { newClient } from "#client";
 import { send } from "../../app/api.js";
 import { PREFIX } from "../../app/router.js";
 import { memberOf, parseJson, type JsonNode } from "../../ui/json-model.js";
@@ -20,7 +20,7 @@ const last = new Map<string, { text: string; loaded: LoadedJob }>();
 /** Loads a job, and keeps the text of its payloads: `response.json()` would round long numbers. */
 export async function loadJob(id: string): Promise<LoadedJob> {
   let text = "";
-  const client = adminClient({
+  const client = newClient({
     url: `${location.origin}${PREFIX}`,
     fetch: async (request) => {
       const response = await send(request);

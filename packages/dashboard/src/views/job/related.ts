@@ -1,6 +1,6 @@
-import type { CountResult, JobDetail } from "holdfast/admin";
+import type { JobDetail } from "holdfast/admin";
 import { api } from "../../app/api.js";
-import { number } from "../../app/format.js";
+import { countText } from "../../app/format.js";
 
 /** Numbers of jobs, as text: "12", or "> 1,000" where the count stopped. */
 export interface RelatedCounts {
@@ -27,8 +27,4 @@ export async function loadCounts({
     user === null ? undefined : count({ user }),
   ]);
   return { children, ...(same !== undefined && { fingerprint: same }), ...(ofUser !== undefined && { user: ofUser }) };
-}
-
-export function countText({ count, exact }: CountResult): string {
-  return exact ? number(count) : `> ${number(count)}`;
 }

@@ -7,7 +7,7 @@ import { Copy } from "../../ui/copy.js";
 import { Icon, type IconName } from "../../ui/icon.js";
 import { cut } from "../../ui/json-model.js";
 import { Time } from "../../ui/time.js";
-import { jobHref, jobsHref } from "./links.js";
+import { jobHref, jobsHref, scheduleHref } from "../../app/links.js";
 import type { RelatedCounts } from "./related.js";
 
 export function Details({ job }: { job: JobDetail }): JSX.Element {
@@ -118,12 +118,7 @@ export function Related({ job, counts }: { job: JobDetail; counts: RelatedCounts
     ["jobs", "Same type", jobsHref({ type })],
     user !== null && ["user", "Same user", jobsHref({ user }), counts.user],
     key !== null && ["tokens", "Holder of its unique key", jobsHref({ key, ...(user !== null && { user }) })],
-    schedule !== null &&
-      may("viewer") && [
-        "schedules",
-        `Schedule ${schedule.name}`,
-        hrefOf(`/schedules/${encodeURIComponent(schedule.name)}`),
-      ],
+    schedule !== null && may("viewer") && ["schedules", `Schedule ${schedule.name}`, scheduleHref(schedule.name)],
     schedule !== null && ["jobs", "Same schedule", jobsHref({ schedule: schedule.name })],
   ];
   return (

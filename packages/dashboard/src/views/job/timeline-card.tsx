@@ -1,13 +1,12 @@
 import type { JobDetail } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { date, duration, exact, number, plural, preciseClock } from "../../app/format.js";
+import { date, duration, exact, number, plural, preciseClock, seconds } from "../../app/format.js";
 import { now } from "../../app/now.js";
-import { hrefOf } from "../../app/router.js";
 import { Icon, type IconName } from "../../ui/icon.js";
 import { cut } from "../../ui/json-model.js";
 import { plain } from "./error-text.js";
-import { jobHref } from "./links.js";
+import { jobHref, scheduleHref } from "../../app/links.js";
 import { timelineOf, widthsOf, type SpanKind, type Timeline, type Transition } from "./timeline.js";
 
 const WIDTH = 1_000;
@@ -69,7 +68,7 @@ function Strip({ timeline: { spans, total, from, to }, end }: { timeline: Timeli
         {end !== null && <rect class={`s-${end}`} x={WIDTH - END_WIDTH} y="1" width={END_WIDTH} height="24" rx="1" />}
       </svg>
       <div class="life-x">
-        <span>{preciseClock(from).slice(0, 8)}</span>
+        <span>{seconds(from)}</span>
         <ul class="legend">
           {kinds.map((kind) => (
             <li key={kind} class={SPANS[kind][2]}>
@@ -78,7 +77,7 @@ function Strip({ timeline: { spans, total, from, to }, end }: { timeline: Timeli
             </li>
           ))}
         </ul>
-        <span>{end === null ? "now" : preciseClock(to).slice(0, 8)}</span>
+        <span>{end === null ? "now" : seconds(to)}</span>
       </div>
     </div>
   );
@@ -152,7 +151,7 @@ function Line({ job, transition }: { job: JobDetail; transition: Transition }): 
   return (
     <li class={`s-${colour}`}>
       <time class="mono" dateTime={new Date(at).toISOString()} title={exact(at)}>
-        {preciseClock(at).slice(0, 8)}
+        {seconds(at)}
         <span class="wide-only">{preciseClock(at).slice(8)}</span>
       </time>
       <Icon name={icon} />
@@ -221,7 +220,7 @@ function Origin({ job: { schedule, parent } }: { job: JobDetail }): JSX.Element 
     return (
       <>
         {" · enqueued by schedule "}
-        <a class="link" href={hrefOf(`/schedules/${encodeURIComponent(schedule.name)}`)}>
+        <a class="link" href={scheduleHref(schedule.name)}>
           <bdi>{schedule.name}</bdi>
         </a>
         , slot {preciseClock(Date.parse(schedule.slot)).slice(0, 5)}

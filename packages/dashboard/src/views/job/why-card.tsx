@@ -6,8 +6,8 @@ import { hrefOf } from "../../app/router.js";
 import { act } from "../../app/toasts.js";
 import { Button } from "../../ui/button.js";
 import { Icon } from "../../ui/icon.js";
+import { jobHref } from "../../app/links.js";
 import { RetryChecks } from "../../overlays/enqueue/outlook.js";
-import { jobHref } from "./links.js";
 import { whyOf, type WhyAction } from "./why.js";
 
 interface WhyCardProps {

@@ -1,8 +1,7 @@
 // What can be done with many jobs: for which states, by which roles, and in which words. Pure.
 import type { CountResult, JobConditions, JobSummary } from "holdfast/admin";
-import { plural } from "../../app/format.js";
+import { countText, listed, plural } from "../../app/format.js";
 import type { IconName } from "../../ui/icon.js";
-import { countText } from "./counts.js";
 import { STATES, type State } from "./filter.js";
 
 export type ActionName = "retry" | "cancel" | "time" | "priority" | "delete";
@@ -115,11 +114,6 @@ export function skippedText({ states }: Action, jobs: readonly JobSummary[]): st
     .filter(({ count }) => count > 0)
     .map(({ state, count }) => `${count} ${state}`);
   return `Skipped: ${parts.join(", ")}. Only ${listed(states)} jobs can be chosen`;
-}
-
-/** "failed, dead and cancelled". */
-export function listed(names: readonly string[], word: "and" | "or" = "and"): string {
-  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} ${word} ${names.at(-1)}`;
 }
 
 /** "1 job", "12,408 jobs", "more than 10,000 jobs". */

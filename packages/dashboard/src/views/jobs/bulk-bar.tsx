@@ -2,13 +2,12 @@ import type { CountResult } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 import { may } from "../../app/api.js";
-import { number, plural } from "../../app/format.js";
+import { countText, number, plural } from "../../app/format.js";
 import { addShortcuts } from "../../app/keys.js";
 import { Button } from "../../ui/button.js";
 import { Icon } from "../../ui/icon.js";
 import { ACTIONS, canApply, type Action, type Target } from "./actions.js";
 import { BulkDialog } from "./bulk-dialog.js";
-import { countText } from "./counts.js";
 import type { JobList } from "./job-list.js";
 import type { Selection } from "./selection.js";
 

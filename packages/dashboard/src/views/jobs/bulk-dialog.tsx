@@ -2,13 +2,14 @@ import type { CountResult, OperationResult, PreviewInput } from "holdfast/admin"
 import type { JSX } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { api, may, messageOf } from "../../app/api.js";
-import { number, plural } from "../../app/format.js";
+import { listed, number, plural } from "../../app/format.js";
 import { useResource } from "../../app/resource.js";
 import { toast } from "../../app/toasts.js";
 import { Button } from "../../ui/button.js";
 import { Dialog } from "../../ui/dialog.js";
+import { TextField } from "../../ui/field.js";
 import { Icon, type IconName } from "../../ui/icon.js";
-import { filterFor, idsFor, jobsText, listed, skippedText, type Action, type Target } from "./actions.js";
+import { filterFor, idsFor, jobsText, skippedText, type Action, type Target } from "./actions.js";
 import { STATES, type State } from "./filter.js";
 import { operations, show } from "./operations.js";
 import { defaultPace, FIRST, FIRST_JOBS, hasPaces, limitsOf, MANY, PaceFields, type Pace } from "./pace.js";
@@ -255,50 +256,43 @@ function TimeFields({ change, onChange }: FieldProps): JSX.Element {
 }
 
 function PriorityField({ change, onChange }: FieldProps): JSX.Element {
-  const id = useId();
   return (
-    <div class="field">
-      <label for={id}>New priority</label>
-      <input
-        id={id}
-        class="input mono"
-        type="number"
-        min={-100}
-        max={100}
-        step={1}
-        required
-        value={change.priority}
-        onInput={(event) => onChange({ ...change, priority: event.currentTarget.value })}
-      />
-      <p class="hint">From -100 to 100; 0 is the default.</p>
-    </div>
+    <TextField
+      id="new-priority"
+      label="New priority"
+      hint="From -100 to 100; 0 is the default."
+      class="mono"
+      type="number"
+      min={-100}
+      max={100}
+      step={1}
+      required
+      value={change.priority}
+      onText={(priority) => onChange({ ...change, priority })}
+    />
   );
 }
 
-function NumberField({
-  count,
-  typed,
-  onType,
-}: {
+interface NumberFieldProps {
   count: CountResult;
   typed: string;
   onType: (text: string) => void;
-}): JSX.Element {
-  const id = useId();
+}
+
+function NumberField({ count, typed, onType }: NumberFieldProps): JSX.Element {
   return (
-    <div class="field">
-      <label for={id}>
-        Type <b>{number(count.count)}</b> to delete {count.exact ? "them" : "all that match, also those not counted"}
-      </label>
-      <input
-        id={id}
-        class="input mono"
-        inputMode="numeric"
-        autocomplete="off"
-        value={typed}
-        onInput={(event) => onType(event.currentTarget.value)}
-      />
-    </div>
+    <TextField
+      id="typed-number"
+      label={
+        <>
+          Type <b>{number(count.count)}</b> to delete {count.exact ? "them" : "all that match, also those not counted"}
+        </>
+      }
+      class="mono"
+      inputMode="numeric"
+      value={typed}
+      onText={onType}
+    />
   );
 }
 

@@ -1,7 +1,6 @@
 import type { CountResult, JobConditions, StatsResult } from "holdfast/admin";
 import { api, may } from "../../app/api.js";
 import { stats } from "../../app/live.js";
-import { number } from "../../app/format.js";
 import { useResource } from "../../app/resource.js";
 import { STATES, type State } from "./filter.js";
 
@@ -63,9 +62,4 @@ export function sum(counts: readonly (CountResult | null)[]): CountResult | null
     total = { count: total.count + each.count, exact: total.exact && each.exact };
   }
   return total;
-}
-
-/** "12,408", or "> 10,000" where the server stopped counting. */
-export function countText({ count, exact: isExact }: CountResult): string {
-  return isExact ? number(count) : `> ${number(count)}`;
 }

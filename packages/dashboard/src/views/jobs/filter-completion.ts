@@ -2,7 +2,7 @@
 import type { StatsResult } from "holdfast/admin";
 import type { IconName } from "../../ui/icon.js";
 import { STATES, type State } from "./filter.js";
-import { quote } from "./filter-text.js";
+import { quote } from "../../app/text.js";
 
 export interface Suggestion {
   /** What the draft becomes. */

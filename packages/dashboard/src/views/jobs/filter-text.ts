@@ -70,9 +70,3 @@ function unquote(text: string): { value: string; isOpen: boolean } | null {
   const inner = isOpen ? text.slice(1) : text.slice(1, -1);
   return { value: inner.replaceAll(/\\(.)/gs, "$1"), isOpen };
 }
-
-/** A value as it is typed: in quotation marks where it would be read as something else. */
-export function quote(value: string, always = false): string {
-  const isPlain = value !== "" && !/[\s",*~<>\\]/.test(value);
-  return isPlain && !always ? value : `"${value.replaceAll(/["\\]/g, String.raw`\$&`)}"`;
-}

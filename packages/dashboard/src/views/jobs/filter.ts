@@ -1,7 +1,8 @@
 // A filter: from its text to the conditions that the server knows, and back. Pure.
 import type { JobConditions, JobSummary } from "holdfast/admin";
 import { CREATED_HELP, intersect, readCreated } from "./filter-created.js";
-import { quote, readToken, splitTokens, type RawToken } from "./filter-text.js";
+import { isJobId, quote } from "../../app/text.js";
+import { readToken, splitTokens, type RawToken } from "./filter-text.js";
 
 export type State = JobSummary["state"];
 export const STATES: readonly State[] = ["running", "claimed", "pending", "failed", "dead", "completed", "cancelled"];
@@ -30,7 +31,6 @@ export interface Filter {
 
 const MAX_NAMES = 50;
 const MAX_IDS = 1_000;
-const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** Fields with one value: how it is read, or a sentence about what is wrong. */
 const SINGLE: Readonly<Record<string, (value: string) => JobConditions | string>> = {
@@ -38,7 +38,7 @@ const SINGLE: Readonly<Record<string, (value: string) => JobConditions | string>
   tag: (tag) => limited(tag, 100) ?? { tag },
   key: (key) => limited(key, 500) ?? { key },
   schedule: (schedule) => limited(schedule, 200) ?? { schedule },
-  parent: (parent) => (UUID.test(parent) ? { parent } : "Type the whole id of a job"),
+  parent: (parent) => (isJobId(parent) ? { parent } : "Type the whole id of a job"),
   priority: (value) =>
     /^-?\d{1,3}$/.test(value) && Math.abs(Number(value)) <= 100
       ? { priority: Number(value) }
@@ -87,7 +87,7 @@ class Reader {
   add(token: RawToken): string | null {
     const { field, value, isExcluded } = token;
     if (field === "") {
-      if (UUID.test(value)) return this.#addId(value);
+      if (isJobId(value)) return this.#addId(value);
       return `Put a field before it, such as type:${value} or input:${value}`;
     }
     if (token.isOpen) return "The quotation mark is not closed";
@@ -97,7 +97,7 @@ class Reader {
     if (Object.hasOwn(MISSING, field)) return MISSING[field] ?? null;
     if (isList(field)) return this.#addToList(field, token);
     if (isExcluded) return `The server cannot exclude by ${field} yet, only by state, type and queue`;
-    if (field === "id") return UUID.test(value) ? this.#addId(value) : "Type the whole id of a job";
+    if (field === "id") return isJobId(value) ? this.#addId(value) : "Type the whole id of a job";
     if (field === "created") return this.#addCreated(value);
     if (field === "input") return this.#addOnce("input", readInput(token));
     return this.#addOnce(field, SINGLE[field]?.(value) ?? "");

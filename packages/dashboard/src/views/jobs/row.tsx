@@ -1,8 +1,9 @@
 import { useComputed } from "@preact/signals";
 import type { JSX } from "preact";
 import { shortId } from "../../app/format.js";
+import { jobHref } from "../../app/links.js";
 import { now } from "../../app/now.js";
-import { go, hrefOf } from "../../app/router.js";
+import { go } from "../../app/router.js";
 import { Icon } from "../../ui/icon.js";
 import { StateLabel } from "../../ui/state.js";
 import { Time } from "../../ui/time.js";
@@ -22,17 +23,13 @@ interface JobRowProps {
   isPlain: boolean;
 }
 
-export function hrefOfJob(id: string): string {
-  return hrefOf(`/jobs/${encodeURIComponent(id)}`);
-}
-
 export function JobRow({ row, index, list, selection, obstacles, isPlain }: JobRowProps): JSX.Element {
   const { value: job } = row.job;
   const isSelected = useComputed(() => selection?.has(row.id) === true).value;
   const isCurrent = useComputed(() => list.current.value === row.id).value;
   const time = useComputed(() => timing(row.job.value, now.value));
   const note = noteOf(job, obstacles, now.peek());
-  const href = hrefOfJob(row.id);
+  const href = jobHref(row.id);
   const open = (event: MouseEvent): void => {
     if (event.target instanceof Element && event.target.closest("a, button, input, time") !== null) return;
     // People select text to copy it.

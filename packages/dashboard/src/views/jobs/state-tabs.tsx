@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
+import { countText } from "../../app/format.js";
 import { Icon } from "../../ui/icon.js";
-import { countText, type Counts } from "./counts.js";
+import type { Counts } from "./counts.js";
 import { STATES, type State } from "./filter.js";
 
 interface StateTabsProps {

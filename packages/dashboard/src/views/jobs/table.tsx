@@ -2,10 +2,11 @@ import type { JSX, RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { go, setQuery } from "../../app/router.js";
 import { addShortcuts } from "../../app/keys.js";
+import { jobHref } from "../../app/links.js";
 import { Icon } from "../../ui/icon.js";
 import type { JobList, Row } from "./job-list.js";
 import type { Obstacles } from "./job-text.js";
-import { hrefOfJob, JobRow } from "./row.js";
+import { JobRow } from "./row.js";
 import type { Selection } from "./selection.js";
 
 interface JobTableProps {
@@ -111,7 +112,7 @@ function useRowKeys(
     const keys = [
       { key: "j", about: "Next job", run: () => move(1) },
       { key: "k", about: "Previous job", run: () => move(-1) },
-      { key: "Enter", about: "Open the job", run: current((id) => go(hrefOfJob(id))) },
+      { key: "Enter", about: "Open the job", run: current((id) => go(jobHref(id))) },
     ];
     if (selection === null) return addShortcuts(keys);
     return addShortcuts([

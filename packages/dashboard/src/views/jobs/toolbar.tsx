@@ -5,6 +5,7 @@ import { number, plural } from "../../app/format.js";
 import { act, toast } from "../../app/toasts.js";
 import { Button } from "../../ui/button.js";
 import { Dialog } from "../../ui/dialog.js";
+import { TextField } from "../../ui/field.js";
 import { Menu, type MenuItem } from "../../ui/menu.js";
 import { exportJobs } from "./export.js";
 import type { JobList } from "./job-list.js";
@@ -53,20 +54,15 @@ function NameDialog({ q, onClose }: { q: string; onClose: () => void }): JSX.Ele
         </>
       }
     >
-      <div class="field">
-        <label for="view-name">Name</label>
-        <input
-          id="view-name"
-          class="input"
-          required
-          maxLength={60}
-          value={name}
-          onInput={(event) => setName(event.currentTarget.value)}
-        />
-        <p class="hint">
-          <code>{q}</code>
-        </p>
-      </div>
+      <TextField
+        id="view-name"
+        label="Name"
+        hint={<code>{q}</code>}
+        required
+        maxLength={60}
+        value={name}
+        onText={setName}
+      />
     </Dialog>
   );
 }

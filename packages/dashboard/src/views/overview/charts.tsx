@@ -1,7 +1,7 @@
 import type { HistoryResult } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import { clock, duration, number, short } from "../../app/format.js";
+import { clock, duration, number, short, shortDate } from "../../app/format.js";
 import { now } from "../../app/now.js";
 import type { Resource } from "../../app/resource.js";
 import { setQuery } from "../../app/router.js";
@@ -29,16 +29,14 @@ const LAYERS = [
   { state: "dead", label: "dead" },
 ] as const;
 
-const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
-
 /** A time on an axis: the day if there are many of them. */
 function axisTime(range: RangeName): (seconds: number) => string {
-  return (seconds) => (range === "30d" ? DAY.format(seconds * 1_000) : clock(seconds * 1_000));
+  return (seconds) => (range === "30d" ? shortDate(seconds * 1_000) : clock(seconds * 1_000));
 }
 
 /** The time of a point: "14:08", "18 Nov 14:00". */
 function pointTime(range: RangeName, seconds: number): string {
-  return range === "1h" ? clock(seconds * 1_000) : `${DAY.format(seconds * 1_000)} ${clock(seconds * 1_000)}`;
+  return range === "1h" ? clock(seconds * 1_000) : `${shortDate(seconds * 1_000)} ${clock(seconds * 1_000)}`;
 }
 
 /** The points of the range; the same array as long as nothing was loaded. */

@@ -1,7 +1,7 @@
 // The smaller lists of the Overview.
 import type { AuditResult, ErrorGroupResult, ScheduleSummary, WorkerResult } from "holdfast/admin";
 import type { ComponentChildren, JSX } from "preact";
-import { clock, coarse, date, duration, number, short } from "../../app/format.js";
+import { coarse, dayAndClock, duration, number, short } from "../../app/format.js";
 import { scheduleHref } from "../../app/links.js";
 import { now } from "../../app/now.js";
 import type { Resource } from "../../app/resource.js";
@@ -120,7 +120,7 @@ export function SchedulesCard({
           </span>
           <span class="num nowrap">
             <Time at={schedule.nextRunAt ?? ""} />
-            <small>{slotClock(Date.parse(schedule.nextRunAt ?? ""))}</small>
+            <small>{dayAndClock(Date.parse(schedule.nextRunAt ?? ""), now.value)}</small>
           </span>
         </li>
       ))}
@@ -131,15 +131,6 @@ export function SchedulesCard({
 function timingOf({ cron, timezone, everyMs }: ScheduleSummary): string {
   if (cron !== null) return `${cron}${timezone === null ? "" : ` in ${timezone}`}`;
   return everyMs === null ? "" : `every ${duration(everyMs)}`;
-}
-
-const WEEKDAY = new Intl.DateTimeFormat("en-GB", { weekday: "short", hour: "2-digit", minute: "2-digit" });
-
-/** "18:00", "Mon 18:00", or a date. */
-function slotClock(at: number): string {
-  const isToday = date(at) === date(now.value);
-  if (isToday) return clock(at);
-  return at - now.value < 7 * DAY_MS ? WEEKDAY.format(at) : date(at);
 }
 
 export function WorkersCard({ workers }: { workers: Resource<{ workers: WorkerResult[] }> }): JSX.Element {

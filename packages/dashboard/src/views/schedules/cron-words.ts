@@ -1,3 +1,4 @@
+import { listed } from "../../app/format.js";
 import { cronFields, DAYS, MONTHS, readValues, type Values } from "./cron-fields.js";
 
 /** More values than this are not listed. */
@@ -27,7 +28,7 @@ function timeWords(seconds: Values, minutes: Values, hours: Values): string | nu
   if (seconds.values.length === 1) {
     const [second = 0] = seconds.values;
     const times = timesOf(minutes, hours, second);
-    if (times !== null) return `At ${list(times)}`;
+    if (times !== null) return `At ${listed(times)}`;
     if (second === 0) return repeatedMinutes(minutes, hours);
     const rest = repeatedMinutes(minutes, hours);
     return rest === null ? null : `At second ${second}: ${lower(rest)}`;
@@ -42,7 +43,7 @@ function timeWords(seconds: Values, minutes: Values, hours: Values): string | nu
         : `At ${unit("second", seconds)}`;
   if (minutes.all && hours.all) return repeated.startsWith("Every") ? repeated : `${repeated} of every minute`;
   const times = timesOf(minutes, hours, 0);
-  if (times !== null) return `${repeated} in the ${times.length === 1 ? "minute" : "minutes"} ${list(times)}`;
+  if (times !== null) return `${repeated} in the ${times.length === 1 ? "minute" : "minutes"} ${listed(times)}`;
   const rest = repeatedMinutes(minutes, hours);
   return rest === null ? null : `${repeated}: ${lower(rest)}`;
 }
@@ -75,7 +76,7 @@ function repeatedMinutes(minutes: Values, hours: Values): string | null {
     return `${repeated.startsWith("At") ? `${repeated} of every hour` : repeated}, ${span}`;
   }
   if (hours.values.length <= MAX_LISTED) {
-    return `${repeated} of ${hours.values.length === 1 ? "the hour" : "the hours"} ${list(hours.values.map((hour) => clock(hour, 0)))}`;
+    return `${repeated} of ${hours.values.length === 1 ? "the hour" : "the hours"} ${listed(hours.values.map((hour) => clock(hour, 0)))}`;
   }
   return hours.every ? `${repeated} of every ${ordinal(hours.step)} hour` : null;
 }
@@ -87,7 +88,7 @@ function oneMinute(minute: number, hours: Values): string | null {
     const each = hours.step === 1 ? "Every hour" : `Every ${hours.step} hours`;
     return `${each} from ${clock(hours.from, minute)} to ${clock(hours.values.at(-1) ?? hours.to, minute)}`;
   }
-  return `At ${list(hours.values.map((hour) => clock(hour, minute)))}`;
+  return `At ${listed(hours.values.map((hour) => clock(hour, minute)))}`;
 }
 
 /** Without a time: "Monday to Friday", "on the last day of every month". Empty: every day. */
@@ -129,7 +130,7 @@ function daysOfMonth(field: string, ofMonth: string, months: Values): string | n
   }
   if (days.isRange && !withLast) return `on days ${days.from} to ${days.to} of ${ofMonth}`;
   if (days.values.length > MAX_LISTED) return null;
-  if (withLast) return `on ${list([...days.values.map((value) => `day ${value}`), "the last day"])} of ${ofMonth}`;
+  if (withLast) return `on ${listed([...days.values.map((value) => `day ${value}`), "the last day"])} of ${ofMonth}`;
   if (days.values.length === 1 && months.values.length === 1) return `on ${days.values[0]} ${ofMonth}`;
   return `on ${unit("day", days)} of ${ofMonth}`;
 }
@@ -143,7 +144,7 @@ function daysOfWeek(field: string, ofMonth: string, inMonths: string): string | 
       const which = match[2] === undefined || match[2] === "L" ? "last" : ORDINALS[Number(match[2]) - 1];
       return `the ${which} ${DAYS[named.values[0] ?? 0]}`;
     });
-    return parts.includes(null) ? null : `on ${list(parts as string[])} of ${ofMonth}`;
+    return parts.includes(null) ? null : `on ${listed(parts as string[])} of ${ofMonth}`;
   }
   const days = readValues(field, 0, 7, DAYS);
   if (days === null) return null;
@@ -157,7 +158,7 @@ function span(values: Values, names: readonly string[], offset: number, word = "
   const name = (value: number): string => names[(value - offset) % names.length] ?? "";
   if (values.isRange && values.step === 1 && values.to - values.from > 1)
     return `${name(values.from)} to ${name(values.to)}`;
-  return values.values.length > MAX_LISTED ? null : list(values.values.map(name), word);
+  return values.values.length > MAX_LISTED ? null : listed(values.values.map(name), word);
 }
 
 /** Whether it repeats evenly: `*\/7` in minutes does not, because the last step of an hour is shorter. */
@@ -166,12 +167,7 @@ function steps(values: Values, of: number): boolean {
 }
 
 function unit(name: string, { values }: Values): string {
-  return `${name}${name === "day" && values.length > 1 ? "s" : ""} ${list(values.map(String))}`;
-}
-
-function list(items: readonly string[], word = "and"): string {
-  if (items.length < 2) return items.join("");
-  return `${items.slice(0, -1).join(", ")} ${word} ${items.at(-1)}`;
+  return `${name}${name === "day" && values.length > 1 ? "s" : ""} ${listed(values.map(String))}`;
 }
 
 function ordinal(value: number): string {

@@ -1,5 +1,7 @@
 // A schedule as it is edited: every field is the text of its control.
 import type { ScheduleBody, ScheduleResult, TimingBody } from "holdfast/admin";
+import { localTime } from "../../app/format.js";
+import { tagsOf } from "../../app/tags.js";
 import { everyText } from "./cron-words.js";
 
 export interface Draft {
@@ -56,8 +58,8 @@ export function draftOf(schedule: ScheduleResult): Draft {
     timezone: schedule.timezone ?? NEW_DRAFT.timezone,
     every: schedule.everyMs === null ? NEW_DRAFT.every : everyText(schedule.everyMs),
     input: input === undefined || input === null ? "" : JSON.stringify(input, null, 2),
-    startAt: localText(schedule.startAt),
-    endAt: localText(schedule.endAt),
+    startAt: localTime(schedule.startAt),
+    endAt: localTime(schedule.endAt),
     jitter: schedule.jitterMs === 0 ? "" : everyText(schedule.jitterMs),
     catchUp: typeof catchUp === "object" ? "all" : catchUp,
     catchUpAll: typeof catchUp === "object" ? String(catchUp.all) : NEW_DRAFT.catchUpAll,
@@ -68,14 +70,6 @@ export function draftOf(schedule: ScheduleResult): Draft {
     user: schedule.user ?? "",
     tags: schedule.tags.join(", "),
   };
-}
-
-/** As `<input type="datetime-local">` has it: the viewer's wall clock. */
-function localText(at: string | null): string {
-  if (at === null) return "";
-  const time = new Date(at);
-  const local = new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString();
-  return local.slice(0, time.getSeconds() === 0 ? 16 : 19);
 }
 
 function instantOf(text: string): string | null {
@@ -143,13 +137,6 @@ export function readDraft(draft: Draft, before: Draft | null): Read {
     if (/^\s*-?\d{1,15}\s*$/.test(draft[field])) write(Number(draft[field]));
     else errors[field] = "This must be a whole number.";
   }
-}
-
-function tagsOf(text: string): string[] {
-  return text
-    .split(",")
-    .map((tag) => tag.trim())
-    .filter((tag) => tag !== "");
 }
 
 const LABELS: Readonly<Partial<Record<string, string>>> = {

@@ -1,5 +1,5 @@
 import type { ScheduleResult } from "holdfast/admin";
-import type { InputHTMLAttributes, JSX } from "preact";
+import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { AdminError, api, messageOf } from "../../app/api.js";
 import { plural } from "../../app/format.js";
@@ -8,7 +8,7 @@ import { useResource } from "../../app/resource.js";
 import { toast } from "../../app/toasts.js";
 import { Button } from "../../ui/button.js";
 import { Dialog } from "../../ui/dialog.js";
-import { NotedField } from "../../ui/noted-field.js";
+import { Field, SelectField, TextField, type TextFieldProps } from "../../ui/field.js";
 import { Icon } from "../../ui/icon.js";
 import { draftOf, fieldErrors, NEW_DRAFT, readDraft, timingOf, type Draft, type FieldErrors } from "./form.js";
 import { NextRuns, usePreview } from "./preview.js";
@@ -24,6 +24,11 @@ interface ScheduleDialogProps {
   /** Asks whether to delete it. */
   onDelete?: () => void;
 }
+
+const OVERLAPS = [
+  ["allow", "Run anyway"],
+  ["skip", "Skip the slot"],
+] as const;
 
 /** Creates or edits a schedule, and shows its next runs while it is edited. */
 export function ScheduleDialog({ schedule, onClose, onSaved, onDelete }: ScheduleDialogProps): JSX.Element {
@@ -70,20 +75,18 @@ export function ScheduleDialog({ schedule, onClose, onSaved, onDelete }: Schedul
     control?.closest("details")?.setAttribute("open", "");
     control?.focus();
   };
-  const text = (field: keyof Draft, more: InputHTMLAttributes<HTMLInputElement> = {}): JSX.Element => (
-    <input
+  const text = (field: keyof Draft, label: string, more: Partial<TextFieldProps> = {}): JSX.Element => (
+    <TextField
       id={`s-${field}`}
-      class={`input ${errors[field] === undefined ? "" : "bad"}`}
-      autocomplete="off"
-      spellcheck={false}
-      dir="auto"
-      {...more}
-      aria-invalid={errors[field] !== undefined}
-      aria-describedby={`s-${field}-note`}
+      label={label}
+      error={errors[field]}
       value={draft[field]}
-      onInput={(event) => set({ [field]: event.currentTarget.value })}
+      onText={(value) => set({ [field]: value })}
+      {...more}
     />
   );
+  const ofType = schedule === null ? { placeholder: "From the type" } : {};
+  const inYourZone = `In ${zoneLabel(viewerZone())} (yours).`;
   const known = types.data.value?.types;
   const isUnknown = known !== undefined && draft.job !== "" && !known.includes(draft.job.trim());
   return (
@@ -115,36 +118,17 @@ export function ScheduleDialog({ schedule, onClose, onSaved, onDelete }: Schedul
     >
       <div class="dlg-cols">
         <div class="l">
-          {schedule === null && (
-            <NotedField id="s-name" label="Name" error={errors.name}>
-              {text("name", { required: true, autofocus: true })}
-            </NotedField>
-          )}
+          {schedule === null && text("name", "Name", { required: true, autofocus: true })}
           <div class="two-f">
-            <NotedField
-              id="s-job"
-              label="Job type"
-              error={errors.job}
-              hint={isUnknown ? "No live worker knows this type." : undefined}
-            >
-              {text("job", { required: true, list: "s-types" })}
-              <datalist id="s-types">
-                {known?.map((type) => (
-                  <option key={type} value={type} />
-                ))}
-              </datalist>
-            </NotedField>
-            <NotedField id="s-queue" label="Queue" error={errors.queue}>
-              {text("queue", { list: "s-queues", ...(schedule === null && { placeholder: "From the type" }) })}
-              <datalist id="s-queues">
-                {Object.keys(stats.value?.queues ?? {}).map((queue) => (
-                  <option key={queue} value={queue} />
-                ))}
-              </datalist>
-            </NotedField>
+            {text("job", "Job type", {
+              required: true,
+              options: known,
+              hint: isUnknown ? "No live worker knows this type." : undefined,
+            })}
+            {text("queue", "Queue", { options: Object.keys(stats.value?.queues ?? {}), ...ofType })}
           </div>
           <TimingFields draft={draft} errors={errors} set={set} text={text} />
-          <NotedField id="s-input" label="Input" error={errors.input} hint="JSON. Empty: no input.">
+          <Field id="s-input" label="Input" error={errors.input} hint="JSON. Empty: no input.">
             <textarea
               id="s-input"
               class={`input area ${errors.input === undefined ? "" : "bad"}`}
@@ -155,65 +139,28 @@ export function ScheduleDialog({ schedule, onClose, onSaved, onDelete }: Schedul
               value={draft.input}
               onInput={(event) => set({ input: event.currentTarget.value })}
             />
-          </NotedField>
+          </Field>
           <details class="more">
             <summary class="link">More settings</summary>
-            <div class="stack tightest">
-              <div class="two-f">
-                <NotedField id="s-priority" label="Priority" error={errors.priority} hint="Higher runs first.">
-                  {text("priority", {
-                    inputMode: "numeric",
-                    ...(schedule === null && { placeholder: "From the type" }),
-                  })}
-                </NotedField>
-                <NotedField id="s-maxAttempts" label="Attempts in all" error={errors.maxAttempts}>
-                  {text("maxAttempts", {
-                    inputMode: "numeric",
-                    ...(schedule === null && { placeholder: "From the type" }),
-                  })}
-                </NotedField>
-                <NotedField id="s-overlap" label="If the last run is not finished" error={errors.overlap}>
-                  <select
-                    id="s-overlap"
-                    class="input"
-                    value={draft.overlap}
-                    onChange={(event) => set({ overlap: event.currentTarget.value as Draft["overlap"] })}
-                  >
-                    <option value="allow">Run anyway</option>
-                    <option value="skip">Skip the slot</option>
-                  </select>
-                </NotedField>
-                <NotedField
-                  id="s-jitter"
-                  label="Jitter"
-                  error={errors.jitter}
-                  hint="Each run starts up to this much later: 30s, 5m."
-                >
-                  {text("jitter", { placeholder: "None" })}
-                </NotedField>
-                <NotedField
-                  id="s-startAt"
-                  label="No slots before"
-                  error={errors.startAt}
-                  hint={`In ${zoneLabel(viewerZone())} (yours).`}
-                >
-                  {text("startAt", { type: "datetime-local" })}
-                </NotedField>
-                <NotedField
-                  id="s-endAt"
-                  label="No slots from"
-                  error={errors.endAt}
-                  hint={`In ${zoneLabel(viewerZone())} (yours).`}
-                >
-                  {text("endAt", { type: "datetime-local" })}
-                </NotedField>
-                <NotedField id="s-user" label="User" error={errors.user}>
-                  {text("user", { placeholder: "None" })}
-                </NotedField>
-                <NotedField id="s-tags" label="Tags" error={errors.tags} hint="Separated by commas.">
-                  {text("tags", schedule === null ? { placeholder: "From the type" } : {})}
-                </NotedField>
-              </div>
+            <div class="two-f">
+              {text("priority", "Priority", { inputMode: "numeric", hint: "Higher runs first.", ...ofType })}
+              {text("maxAttempts", "Attempts in all", { inputMode: "numeric", ...ofType })}
+              <SelectField
+                id="s-overlap"
+                label="If the last run is not finished"
+                error={errors.overlap}
+                options={OVERLAPS}
+                value={draft.overlap}
+                onValue={(value) => set({ overlap: value as Draft["overlap"] })}
+              />
+              {text("jitter", "Jitter", {
+                placeholder: "None",
+                hint: "Each run starts up to this much later: 30s, 5m.",
+              })}
+              {text("startAt", "No slots before", { type: "datetime-local", hint: inYourZone })}
+              {text("endAt", "No slots from", { type: "datetime-local", hint: inYourZone })}
+              {text("user", "User", { placeholder: "None" })}
+              {text("tags", "Tags", { hint: "Separated by commas.", ...ofType })}
             </div>
           </details>
         </div>

@@ -1,7 +1,7 @@
-import type { InputHTMLAttributes, JSX } from "preact";
+import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { now } from "../../app/now.js";
-import { NotedField } from "../../ui/noted-field.js";
+import { Input, SelectField, type TextFieldProps } from "../../ui/field.js";
 import { Icon } from "../../ui/icon.js";
 import { cronWords } from "./cron-words.js";
 import type { Draft, FieldErrors } from "./form.js";
@@ -11,9 +11,14 @@ interface TimingFieldsProps {
   draft: Draft;
   errors: FieldErrors;
   set: (changes: Partial<Draft>) => void;
-  text: (field: keyof Draft, more?: InputHTMLAttributes<HTMLInputElement>) => JSX.Element;
+  text: (field: keyof Draft, label: string, more?: Partial<TextFieldProps>) => JSX.Element;
 }
 
+const CATCH_UPS = [
+  ["latest", "Run the latest once"],
+  ["all", "Run several of them"],
+  ["skip", "Skip them"],
+] as const;
 const NAMES = ["second", "minute", "hour", "day", "month", "weekday"];
 
 export function TimingFields({ draft, errors, set, text }: TimingFieldsProps): JSX.Element {
@@ -35,76 +40,58 @@ export function TimingFields({ draft, errors, set, text }: TimingFieldsProps): J
           </span>
         </span>
         {isCron ? (
-          <CronInput draft={draft} error={errors.cron} text={text} />
+          <CronInput draft={draft} error={errors.cron} set={set} />
         ) : (
-          text("every", { class: `input mono ${errors.every === undefined ? "" : "bad"}` })
+          <Input
+            id="s-every"
+            class="mono"
+            isBad={errors.every !== undefined}
+            value={draft.every}
+            onText={(every) => set({ every })}
+          />
         )}
-        <div id={`s-${field}-note`} class="field-note">
-          {errors[field] === undefined ? (
-            isCron ? (
-              <p class="ok">
-                <Icon name="check" />
-                <span>{cronWords(draft.cron)}</span>
-              </p>
-            ) : (
-              <p class="hint">Such as 30s, 15m, 2h or 1d.</p>
-            )
-          ) : (
+        <div id={`s-${field}-note`}>
+          {errors[field] !== undefined ? (
             <p class="err">
               <Icon name="alert" />
               <span>{errors[field]}</span>
             </p>
+          ) : isCron ? (
+            <p class="ok">
+              <Icon name="check" />
+              <span>{cronWords(draft.cron)}</span>
+            </p>
+          ) : (
+            <p class="hint">Such as 30s, 15m, 2h or 1d.</p>
           )}
         </div>
       </div>
       <div class="two-f">
-        {isCron && (
-          <NotedField
-            id="s-timezone"
-            label="Time zone"
-            error={errors.timezone}
-            hint={isZone(draft.timezone) ? `Now ${offsetLabel(draft.timezone, now.value)}.` : undefined}
-          >
-            {text("timezone", { list: "s-zones" })}
-            <datalist id="s-zones">
-              {zoneNames().map((zone) => (
-                <option key={zone} value={zone} />
-              ))}
-            </datalist>
-          </NotedField>
-        )}
-        <NotedField id="s-catchUp" label="If slots were missed" error={errors.catchUp}>
-          <select
-            id="s-catchUp"
-            class="input"
-            value={draft.catchUp}
-            onChange={(event) => set({ catchUp: event.currentTarget.value as Draft["catchUp"] })}
-          >
-            <option value="latest">Run the latest once</option>
-            <option value="all">Run several of them</option>
-            <option value="skip">Skip them</option>
-          </select>
-        </NotedField>
-        {draft.catchUp === "all" && (
-          <NotedField id="s-catchUpAll" label="How many missed slots, the newest" error={errors.catchUpAll}>
-            {text("catchUpAll", { inputMode: "numeric" })}
-          </NotedField>
-        )}
+        {isCron &&
+          text("timezone", "Time zone", {
+            options: zoneNames(),
+            hint: isZone(draft.timezone) ? `Now ${offsetLabel(draft.timezone, now.value)}.` : undefined,
+          })}
+        <SelectField
+          id="s-catchUp"
+          label="If slots were missed"
+          error={errors.catchUp}
+          options={CATCH_UPS}
+          value={draft.catchUp}
+          onValue={(value) => set({ catchUp: value as Draft["catchUp"] })}
+        />
+        {draft.catchUp === "all" && text("catchUpAll", "How many missed slots, the newest", { inputMode: "numeric" })}
       </div>
     </>
   );
 }
 
-/** The pattern, and below it its fields; the one with the cursor is marked. */
-function CronInput({
-  draft,
-  error,
-  text,
-}: {
-  draft: Draft;
+interface CronInputProps extends Pick<TimingFieldsProps, "draft" | "set"> {
   error: string | undefined;
-  text: TimingFieldsProps["text"];
-}): JSX.Element {
+}
+
+/** The pattern, and below it its fields; the one with the cursor is marked. */
+function CronInput({ draft, error, set }: CronInputProps): JSX.Element {
   const [caret, setCaret] = useState(-1);
   const fields = draft.cron.trim().split(/\s+/);
   const names = fields.length === 6 ? NAMES : NAMES.slice(1);
@@ -118,13 +105,17 @@ function CronInput({
   };
   return (
     <>
-      {text("cron", {
-        class: `input mono ${error === undefined ? "" : "bad"}`,
-        autofocus: draft.name !== "",
-        onSelect: follow,
-        onKeyUp: follow,
-        onBlur: () => setCaret(-1),
-      })}
+      <Input
+        id="s-cron"
+        class="mono"
+        isBad={error !== undefined}
+        autofocus={draft.name !== ""}
+        value={draft.cron}
+        onText={(cron) => set({ cron })}
+        onSelect={follow}
+        onKeyUp={follow}
+        onBlur={() => setCaret(-1)}
+      />
       {isSplit && (
         <div class="cron-parts" aria-hidden="true">
           {fields.map((part, at) => (
