@@ -23,7 +23,7 @@ inBrowser("the Overview", () => {
   });
 
   it("costs the store less than a call a second besides its stream", async () => {
-    const { page, hf, open } = await openDashboard({ jobs: [mail] });
+    const { page, hf, open } = await openDashboard({ jobs: [mail], ownPage: true });
     await hf.enqueue(mail, {});
     await page.clock.install();
     // Without the stream, whose cost has its own tests.
