@@ -276,7 +276,13 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { emitOutages = tru
     if (req.method === "HEAD")
       return new Response(null, { headers: { ...HEADERS, "content-type": "text/event-stream" } });
     return new Response(feed.open(tokenId ?? identity.name), {
-      headers: { ...HEADERS, "content-type": "text/event-stream", "x-accel-buffering": "no" },
+      headers: {
+        ...HEADERS,
+        "content-type": "text/event-stream",
+        // Middleware that compresses would hold events back.
+        "cache-control": "no-store, no-transform",
+        "x-accel-buffering": "no",
+      },
     });
   });
   const { dashboard = true } = options;
@@ -286,8 +292,9 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { emitOutages = tru
     app.get("*", async ({ req }, next) => {
       const { raw: request, path } = req;
       if (isAsset(path)) return guarded(() => assetResponse(request, path));
-      if (path === basePath && basePath !== "" && wantsPage(request)) return redirectTo(`${basePath}/`);
-      if (!isView(path) || !wantsPage(request)) return next();
+      // Without a redirect to the path with a slash at its end: Next.js redirects from there to this one.
+      const isPage = isView(path) || path === basePath;
+      if (!isPage || !wantsPage(request)) return next();
       return guarded(() => pageResponse(basePath));
     });
   }
@@ -326,10 +333,6 @@ function readAuthOptions(options: AdminOptions, basePath: string): Authenticator
   const lengthMs = durationMs(options.sessionLength ?? "12h", "sessionLength");
   const throttle = new LoginThrottle(readCount(options.loginAttempts ?? 10, "loginAttempts", 1, 10_000));
   return { auth, sessions: new Sessions({ secret, lengthMs }), throttle, clientAddress, basePath };
-}
-
-function redirectTo(location: string): Response {
-  return new Response(null, { status: 302, headers: { ...HEADERS, location } });
 }
 
 /** The version of the OpenAPI document. */
