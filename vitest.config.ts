@@ -117,7 +117,7 @@ export default defineConfig({
       project("cli", CLI, { isolate: false }),
       project("admin", ADMIN, { isolate: false }),
       // A browser, a server and a worker on a busy machine. The tests are new: remove the retry when each has passed often enough.
-      project("dashboard", DASHBOARD, { isolate: false, retry: 2 }),
+      project("dashboard", DASHBOARD, { isolate: false }),
       project("docs", ["test/**/*.test.ts"]),
       project("bench", ["bench/test/**/*.test.ts"]),
       project("long", ["{packages/*/test,bench/test,test}/**/*.long.test.ts"], { exclude: [] }),

@@ -48,7 +48,7 @@ function storesOf({ path, text }, all) {
   }
   const uses = {
     SQLite: !/\/(?:postgres|dynamodb|domain|config|schedule)\/|^test\//.test(path),
-    PostgreSQL: text.includes("postgresServer("),
+    PostgreSQL: /\b(?:postgresServer|adminStores|bothStores)\(/.test(text),
     DynamoDB: text.includes("dynamoServer("),
   };
   return STORES.filter((store) => uses[/** @type {keyof typeof uses} */ (store)]);

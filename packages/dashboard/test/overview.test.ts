@@ -118,7 +118,7 @@ inBrowser("the Overview", () => {
   });
 
   it("loads nothing while live updates are paused", async () => {
-    const { page, open, hf } = await openDashboard({ jobs: [mail] });
+    const { page, open, hf } = await openDashboard({ jobs: [mail], ownPage: true });
     await hf.enqueue(mail, {});
     await open("/");
     await page.getByText("Nothing needs attention.").waitFor();

@@ -1,47 +1,31 @@
 import { holdfast, type Holdfast, type HoldfastOptions, type JobType } from "holdfast";
 import { admin, type Admin, type AdminOptions } from "holdfast/admin";
-import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, inject, onTestFinished } from "vitest";
-import { serve } from "../../holdfast/dist/admin/http/serve.js";
-import { requestAddress } from "../../holdfast/test/shared-server.js";
-import { chromiumPath } from "./browser.js";
+import type { BrowserContext, Page } from "playwright-core";
+import { expect, onTestFinished } from "vitest";
+import { addressOf, clientSchema, prepareSchema } from "../../holdfast/test/postgres/scene.js";
+import { postgresServer } from "../../holdfast/test/postgres/server.js";
+import { openStage } from "./stage.js";
 
-declare module "vitest" {
-  interface ProvidedContext {
-    /** A request to this URL returns the address of the browser that all test files share. */
-    sharedBrowser?: string;
-  }
+export { inBrowser, useBrowser } from "./stage.js";
+
+/** The stores that requirements are shown on, each with the URL of an empty one. Call once per file, outside of its tests. */
+export function bothStores(): readonly (readonly [name: string, url: () => string])[] {
+  const postgres = postgresServer();
+  prepareSchema(postgres);
+  return [
+    ["SQLite", () => "sqlite::memory:"],
+    ["PostgreSQL", () => addressOf(postgres.url(), clientSchema(postgres))],
+  ];
 }
 
-const isMissing = chromiumPath() === null;
-if (isMissing && process.env["CI"] === "true") {
-  throw new Error(
-    "Chromium was not found: install it (Debian: apt install chromium), or set HOLDFAST_CHROMIUM to its path",
-  );
-}
-
-/** `describe` for tests in a browser; they are skipped where there is none. */
-export const inBrowser: typeof describe | typeof describe.skip = isMissing ? describe.skip : describe;
-
-let browser: Browser | undefined;
-
-/** Call once per file. */
-export function useBrowser(): void {
-  beforeAll(async () => {
-    if (isMissing) return;
-    const url = inject("sharedBrowser");
-    if (url === undefined) throw new Error("vitest must run with the global setup of this repository");
-    browser = await chromium.connect(await requestAddress(url));
-  });
-  afterAll(() => browser?.close());
-}
+export type Role = "user" | "viewer" | "operator" | "admin";
 
 export interface DashboardOptions {
   jobs?: readonly JobType[];
   /** Default: in memory. */
   store?: string;
   /** Signs in with a token of this role. Default: no tokens exist, and everything is allowed. */
-  role?: "user" | "viewer" | "operator" | "admin";
+  role?: Role;
   user?: string;
   prefix?: string;
   width?: number;
@@ -51,6 +35,10 @@ export interface DashboardOptions {
   client?: HoldfastOptions;
   /** Messages of the browser's console that belong to the test, such as that of a 401. */
   expected?: RegExp;
+  /** The test changes what cannot be reset, such as the clock of the page. Default: tests of a file share a page. */
+  ownPage?: boolean;
+  /** Serves the API instead of Node's server of the file; resolves to its origin. */
+  mount?: (api: Admin) => Promise<string>;
 }
 
 export interface Dashboard {
@@ -62,14 +50,17 @@ export interface Dashboard {
   url: string;
   /** Opens a view: `/jobs?q=state:dead`. */
   open: (path: string) => Promise<void>;
+  /** Shows another view without loading the page again, as a link does. */
+  show: (path: string) => Promise<void>;
+  /** Ends the session, if there is one, and signs in with a new token of this role. */
+  signIn: (role: Role, user?: string) => Promise<void>;
   /** What went wrong in the browser: console errors, exceptions, violations of the content security policy. */
   problems: string[];
 }
 
 /** A client, its admin API on loopback and a page. All are closed after the test, which fails if the browser had problems. */
 export async function openDashboard(options: DashboardOptions = {}): Promise<Dashboard> {
-  if (browser === undefined) throw new Error("call useBrowser() in this file first");
-  const { prefix = "", role, user, expected } = options;
+  const { prefix = "", role, user, expected, ownPage = false, mount } = options;
   const hf = await holdfast({
     store: options.store ?? "sqlite::memory:",
     jobs: options.jobs ?? [],
@@ -81,42 +72,61 @@ export async function openDashboard(options: DashboardOptions = {}): Promise<Das
     ...(prefix !== "" && { basePath: prefix }),
     ...options.admin,
   });
-  const server = await serve(api, { host: "127.0.0.1", port: 0 });
-  const context = await browser.newContext({
-    viewport: { width: options.width ?? 1_440, height: options.height ?? 900 },
+  const stage = await openStage({
+    api,
+    isOwn: ownPage || mount !== undefined,
+    width: options.width ?? 1_440,
+    height: options.height ?? 900,
     colorScheme: options.colorScheme ?? "light",
-    timezoneId: "Europe/Berlin",
-    locale: "en-GB",
   });
+  const { page, context } = stage;
+  const origin = mount === undefined ? stage.origin : await mount(api);
+  const url = `${origin}${prefix}`;
   const problems: string[] = [];
-  const page = await context.newPage();
-  watch(page, problems, expected);
-  const url = `${server.url}${prefix}`;
-  onTestFinished(async () => {
-    await context.close();
+  watch(page, { origin, problems, expected });
+  onTestFinished(async ({ task }) => {
+    const hasFailed = task.result?.state === "fail" || problems.length > 0;
+    await stage.leave({ keepsPage: !hasFailed });
     await api.close();
-    await server.stop();
     await hf.close();
     expect(problems).toEqual([]);
   });
-  if (role !== undefined) {
-    const { token } = await hf.tokens.create({ name: user ?? role, role, ...(user !== undefined && { user }) });
-    const response = await context.request.post(`${url}/api/admin/session`, {
-      data: { token },
-      headers: { origin: server.url },
-    });
+  const signIn: Dashboard["signIn"] = async (as, name) => {
+    const { token } = await hf.tokens.create({ name: name ?? as, role: as, ...(name !== undefined && { user: name }) });
+    await context.clearCookies();
+    const response = await context.request.post(`${url}/api/admin/session`, { data: { token }, headers: { origin } });
     if (!response.ok()) throw new Error(`signing in failed: ${await response.text()}`);
-  }
-  const open = async (path: string): Promise<void> => {
-    await page.goto(`${url}${path}`);
-    // Keys that are pressed before the page has started have no effect.
-    await page.locator("main").first().waitFor();
   };
-  return { page, context, hf, api, url, open, problems };
+  if (role !== undefined) await signIn(role, user);
+  return {
+    page,
+    context,
+    hf,
+    api,
+    url,
+    problems,
+    signIn,
+    async open(path) {
+      await page.goto(`${url}${path}`);
+      // Keys that are pressed before the page has started have no effect.
+      await page.locator("main").first().waitFor();
+    },
+    show: (path) =>
+      page.evaluate((href) => {
+        history.pushState(null, "", href);
+        dispatchEvent(new PopStateEvent("popstate"));
+      }, `${prefix}${path}`),
+  };
+}
+
+interface Watched {
+  origin: string;
+  problems: string[];
+  expected?: RegExp | undefined;
 }
 
 /** Collects what must not happen on any page. */
-export function watch(page: Page, problems: string[], expected?: RegExp): void {
+export function watch(page: Page, { origin, problems, expected }: Watched): void {
   const add = (problem: string): void => {
     if (expected?.test(problem) !== true) problems.push(problem);
   };
@@ -124,4 +134,20 @@ export function watch(page: Page, problems: string[], expected?: RegExp): void {
     if (["error", "warning"].includes(message.type())) add(`console: ${message.text()}`);
   });
   page.on("pageerror", (error) => add(`exception: ${error.message}`));
+  page.on("request", (request) => {
+    if (/^(?:https?|wss?):/.test(request.url()) && !request.url().startsWith(`${origin}/`))
+      add(`another host: ${request.url()}`);
+  });
+}
+
+/** Waits for a message that the page also reads aloud. */
+export function announced(page: Page, text: string): Promise<void> {
+  return page.getByRole("status").getByText(text).first().waitFor();
+}
+
+/** A promise and what ends it, for tests and handlers that wait for each other. */
+export function signal(): { promise: Promise<void>; resolve: () => void } {
+  let resolve = (): void => {};
+  const promise = new Promise<void>((end) => (resolve = end));
+  return { promise, resolve };
 }

@@ -1,9 +1,15 @@
 import { job } from "holdfast";
-import { fakeClock } from "holdfast/testing";
-import type { Page } from "playwright-core";
 import { expect, it } from "vitest";
 import { z } from "zod";
-import { inBrowser, openDashboard, useBrowser, type Dashboard, type DashboardOptions } from "./scene.js";
+import {
+  announced,
+  inBrowser,
+  openDashboard,
+  signal,
+  useBrowser,
+  type Dashboard,
+  type DashboardOptions,
+} from "./scene.js";
 
 useBrowser();
 
@@ -31,54 +37,7 @@ async function openSchedules(path: string, options: DashboardOptions = {}): Prom
   return scene;
 }
 
-/** Waits for a message at the edge of the page. */
-function said(page: Page, text: string): Promise<void> {
-  return page.locator(".toast").getByText(text).waitFor();
-}
-
-/** A promise and what ends it. */
-function signal(): { promise: Promise<void>; resolve: () => void } {
-  let resolve = (): void => {};
-  const promise = new Promise<void>((end) => (resolve = end));
-  return { promise, resolve };
-}
-
 inBrowser("schedules", () => {
-  it("C-19 lists timing, next run and last outcome", async () => {
-    const { page, hf } = await openSchedules("/schedules");
-    const row = page.getByRole("row", { name: /us sales\/tax/ });
-    await row.locator("small").getByText("At 02:30, on the second Sunday of every month").waitFor();
-    await row.getByText("America/New_York").waitFor();
-    await row.getByText("never").waitFor();
-    await row.getByText("none yet").waitFor();
-    await page
-      .getByRole("row", { name: /nightly/ })
-      .locator("small")
-      .getByText("At 02:30, Monday to Friday")
-      .waitFor();
-    expect(await row.locator(".next time").count()).toBe(1);
-    // A run appears by the event stream, with its outcome.
-    await hf.schedules.runNow("us sales/tax");
-    await hf.drain();
-    await row.getByText("dead", { exact: true }).waitFor();
-    await row.getByRole("img", { name: "Last 1 runs: 1 dead" }).waitFor();
-  });
-
-  it("C-19 disables and enables with Undo", async () => {
-    const { page, hf } = await openSchedules("/schedules", { role: "operator" });
-    const toggle = page.getByRole("switch", { name: "nightly is enabled" });
-    await toggle.click();
-    await said(page, "Disabled nightly.");
-    await page
-      .getByRole("row", { name: /nightly/ })
-      .getByText("off", { exact: true })
-      .waitFor();
-    expect((await hf.schedules.get("nightly"))?.enabled).toBe(false);
-    await page.getByRole("button", { name: "Undo" }).click();
-    await said(page, "Enabled nightly, from its next slot.");
-    expect((await hf.schedules.get("nightly"))?.enabled).toBe(true);
-  });
-
   it("keeps the old value while a change is pending", async () => {
     const { page } = await openSchedules("/schedules");
     const toggle = page.getByRole("switch", { name: "nightly is enabled" });
@@ -92,57 +51,6 @@ inBrowser("schedules", () => {
     expect(await toggle.getAttribute("aria-checked")).toBe("true");
     release.resolve();
     await page.locator('.toggle[aria-label="nightly is enabled"][aria-checked="false"]').waitFor();
-  });
-
-  it("C-19 lets a viewer read, not change", async () => {
-    const { page } = await openSchedules("/schedules", { role: "viewer" });
-    await page.getByRole("link", { name: "nightly" }).waitFor();
-    expect(await page.getByRole("switch").count()).toBe(0);
-    expect(await page.getByRole("button", { name: /New schedule|Run now|Actions for/ }).count()).toBe(0);
-    await page.goto(`${page.url()}?edit=nightly`);
-    await page.getByRole("link", { name: "nightly" }).waitFor();
-    expect(await page.getByRole("dialog").count()).toBe(0);
-  });
-
-  it("C-19 creates a schedule with live feedback", async () => {
-    const { page, hf } = await openSchedules("/schedules", { expected: /400/ });
-    await page.getByRole("button", { name: "New schedule" }).click();
-    const dialog = page.getByRole("dialog", { name: "New schedule" });
-    await dialog.getByLabel("Name").fill("closing");
-    await dialog.getByLabel("Job type").fill("invoice.close");
-    await dialog.getByLabel("Time zone").fill("America/New_York");
-    await dialog.getByLabel("Runs").fill("0 25 * * *");
-    await dialog.getByText(/The hour field|the hour field "25" has "25"/).waitFor();
-    expect(await dialog.locator(".cron-parts .wrong").textContent()).toBe("25hour");
-    await dialog.getByLabel("Runs").fill("30 2 * * SUN#2");
-    await dialog.getByText("At 02:30, on the second Sunday of every month").waitFor();
-    await dialog.locator(".runs-t tbody tr").nth(4).waitFor();
-    expect(await dialog.locator(".runs-t th").allTextContents()).toEqual(["Day", "New York", "Berlin (you)"]);
-    await dialog.getByLabel("Input").fill('{ "months": "1" }');
-    await dialog.getByRole("button", { name: "Create schedule" }).click();
-    await dialog.getByText("months: expected number, received string.").waitFor();
-    await dialog.getByText("1 field to correct").waitFor();
-    expect(await dialog.getByLabel("Input").getAttribute("aria-invalid")).toBe("true");
-    await dialog.getByLabel("Input").fill('{ "months": 1 }');
-    await dialog.getByText("More settings").click();
-    await dialog.getByLabel("Tags").fill("tax, us");
-    await dialog.getByRole("button", { name: "Create schedule" }).click();
-    await said(page, "Created closing.");
-    await page.getByRole("link", { name: "closing" }).waitFor();
-    expect(await hf.schedules.get("closing")).toMatchObject({
-      cron: "30 2 * * SUN#2",
-      timezone: "America/New_York",
-      input: { months: 1 },
-      tags: ["tax", "us"],
-    });
-  });
-
-  it("C-19 says when a time does not exist", async () => {
-    const clock = fakeClock(new Date("2027-03-26T12:00:00Z"));
-    const { page } = await openSchedules("/schedules?new=1", { client: { clock } });
-    await page.getByLabel("Time zone").fill("Europe/Berlin");
-    await page.getByLabel("Runs").fill("30 2 * * *");
-    await page.getByText("02:30 does not exist, so this slot runs at 03:00, once.").waitFor();
   });
 
   it("shows the runs of the latest timing only", async () => {
@@ -168,58 +76,12 @@ inBrowser("schedules", () => {
     expect(await page.locator(".runs-t").textContent()).not.toContain("1 Jan");
   });
 
-  it("C-19 saves only what was changed, and resets to code", async () => {
-    const { page, hf } = await openSchedules("/schedules/nightly");
-    await page.getByRole("button", { name: "Edit…" }).click();
-    await page.getByLabel("Runs").fill("45 3 * * *");
-    await page.getByRole("button", { name: "Save changes" }).click();
-    await said(page, "Saved nightly.");
-    expect(await hf.schedules.get("nightly")).toMatchObject({ cron: "45 3 * * *", changed: ["cron"] });
-    await page.getByText("code, changed").waitFor();
-    await page.getByRole("button", { name: "Reset to code…" }).click();
-    await page.getByRole("button", { name: "Reset schedule" }).click();
-    await said(page, "Reset nightly to its definition in code.");
-    expect((await hf.schedules.get("nightly"))?.cron).toBe("30 2 * * MON-FRI");
-  });
-
   it("changes a pattern to an interval", async () => {
     const { page, hf } = await openSchedules("/schedules?edit=nightly");
     await page.getByRole("button", { name: "Interval" }).click();
     await page.getByLabel("Runs").fill("20m");
     await page.getByRole("button", { name: "Save changes" }).click();
-    await said(page, "Saved nightly.");
+    await announced(page, "Saved nightly.");
     expect(await hf.schedules.get("nightly")).toMatchObject({ cron: null, everyMs: 1_200_000 });
-  });
-
-  it("C-19 deletes after its name was typed", async () => {
-    const { page, hf } = await openSchedules("/schedules");
-    await page.getByRole("button", { name: "Actions for us sales/tax" }).click();
-    await page.getByRole("menuitem", { name: "Delete…" }).click();
-    const dialog = page.getByRole("dialog", { name: "Delete schedule" });
-    const button = dialog.getByRole("button", { name: "Delete schedule" });
-    await dialog.getByLabel(/to confirm/).fill("us sales");
-    expect(await button.getAttribute("aria-disabled")).toBe("true");
-    await dialog.getByLabel(/to confirm/).fill("us sales/tax");
-    await button.click();
-    await said(page, "Deleted us sales/tax.");
-    expect(await hf.schedules.get("us sales/tax")).toBeNull();
-  });
-
-  it("C-19 shows one schedule with its slots and jobs", async () => {
-    const { page, hf, url } = await openSchedules("/schedules");
-    await page.getByRole("link", { name: "us sales/tax" }).click();
-    await page.getByText("No slot so far").waitFor();
-    expect(page.url()).toBe(`${url}/schedules/us%20sales%2Ftax`);
-    await page.getByRole("button", { name: "Run now" }).click();
-    await said(page, "Enqueued a job of us sales/tax.");
-    await hf.drain();
-    const row = page.locator("tbody tr").filter({ hasText: "the ledger is locked" });
-    await row.getByText("dead").waitFor();
-    const { jobs } = await hf.list({ schedule: "us sales/tax" });
-    expect(await row.getByRole("link").first().getAttribute("href")).toBe(`/jobs/${jobs[0]?.id}`);
-    expect(await page.getByRole("link", { name: "All jobs" }).getAttribute("href")).toContain(
-      "schedule%3A%22us+sales%2Ftax%22",
-    );
-    await page.locator(".runs-t tbody tr").nth(4).waitFor();
   });
 });

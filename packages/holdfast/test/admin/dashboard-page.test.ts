@@ -76,7 +76,7 @@ describe("the dashboard's page", () => {
   it("has the prefix in its URLs, whether the framework removes it or not", async () => {
     const { api } = await adminScene("sqlite::memory:", { basePath: "/ops/queue" });
     const get = (path: string): Promise<Response> => api.fetch(new Request(`http://localhost${path}`, PAGE));
-    for (const path of ["/ops/queue/", "/ops/queue/jobs/x", "/", "/jobs"]) {
+    for (const path of ["/ops/queue", "/ops/queue/", "/ops/queue/jobs/x", "/", "/jobs"]) {
       const files = filesOf(await (await get(path)).text());
       expect(files.length).toBeGreaterThan(1);
       for (const file of files) {
@@ -85,8 +85,18 @@ describe("the dashboard's page", () => {
         expect((await get(file.slice("/ops/queue".length))).status).toBe(200);
       }
     }
-    const bare = await get("/ops/queue");
-    expect([bare.status, bare.headers.get("location")]).toEqual([302, "/ops/queue/"]);
+  });
+
+  it("leaves the compression of files to Next.js", async () => {
+    const { api } = await adminScene("sqlite::memory:");
+    const [file = ""] = filesOf(await (await api.fetch(new Request("http://localhost/", PAGE))).text());
+    const request = new Request(`http://localhost${file}`, { headers: { "accept-encoding": "gzip" } });
+    const [compressed, plain] = [
+      await api.fetch(request.clone()),
+      await api.fetch(Object.assign(request, { nextUrl: {} })),
+    ];
+    expect([compressed.headers.get("content-encoding"), plain.headers.get("content-encoding")]).toEqual(["gzip", null]);
+    expect(await plain.text()).not.toBe("");
   });
 
   it("works in a Lambda function", async () => {

@@ -27,6 +27,7 @@ async function readEvents(
 ): Promise<SentEvent[]> {
   const response = await send("/api/admin/events", { token });
   expect(response.headers.get("content-type")).toBe("text/event-stream");
+  expect(response.headers.get("cache-control")).toBe("no-store, no-transform");
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
   onTestFinished(() => reader?.cancel().catch(() => {}));
   const received: SentEvent[] = [];

@@ -16,15 +16,23 @@ const ended = signal(0);
 /** Goes up when an operation ends: jobs have changed. */
 export const endedOperations: ReadonlySignal<number> = ended;
 
-const EVERY_MS = 1_000;
+/** Most operations end at once: the first reads follow soon, then one per second. */
+const DELAYS_MS = [200, 400, 1_000] as const;
 const MAX_SHOWN = 4;
 let timer: ReturnType<typeof setTimeout> | undefined;
+let polls = 0;
 
 export function show(operation: OperationResult, expected: number | null = null): void {
   const known = list.peek().find((each) => each.operation.id === operation.id);
   if (known === undefined) list.value = [{ operation, expected }, ...list.peek()].slice(0, MAX_SHOWN);
   else replace(operation);
-  if (timer === undefined && operation.state === "running") timer = setTimeout(() => void poll(), EVERY_MS);
+  if (operation.state !== "running") return;
+  if (known === undefined) polls = 0;
+  if (timer === undefined) pollLater();
+}
+
+function pollLater(): void {
+  timer = setTimeout(() => void poll(), DELAYS_MS[Math.min(polls++, DELAYS_MS.length - 1)]);
 }
 
 export function dismissOperation(id: string): void {
@@ -58,8 +66,8 @@ async function poll(): Promise<void> {
       }
     }),
   );
-  const isRunning = list.peek().some(({ operation }) => operation.state === "running");
-  timer = isRunning ? setTimeout(() => void poll(), EVERY_MS) : undefined;
+  timer = undefined;
+  if (list.peek().some(({ operation }) => operation.state === "running")) pollLater();
 }
 
 function replace(operation: OperationResult): void {

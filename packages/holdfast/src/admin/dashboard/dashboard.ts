@@ -79,6 +79,7 @@ export async function assetResponse(request: Request, path: string): Promise<Res
   };
   const gzip = Buffer.from(file.gzip, "base64");
   const isAccepted = /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?(?:\s*,|\s*$))/.test(request.headers.get("accept-encoding") ?? "");
-  if (!isAccepted) return new Response(new Uint8Array(gunzipSync(gzip)), { headers });
+  // Next.js removes `content-encoding` from responses of route handlers, and compresses them itself.
+  if (!isAccepted || "nextUrl" in request) return new Response(new Uint8Array(gunzipSync(gzip)), { headers });
   return new Response(new Uint8Array(gzip), { headers: { ...headers, "content-encoding": "gzip" } });
 }

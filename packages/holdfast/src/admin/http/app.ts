@@ -294,7 +294,13 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { emitOutages = tru
       isAuthorized: () => authenticator.isStillAuthorized(caller, viewer),
     });
     return new Response(body, {
-      headers: { ...HEADERS, "content-type": "text/event-stream", "x-accel-buffering": "no" },
+      headers: {
+        ...HEADERS,
+        "content-type": "text/event-stream",
+        // Middleware that compresses would hold events back.
+        "cache-control": "no-store, no-transform",
+        "x-accel-buffering": "no",
+      },
     });
   });
   const { dashboard = true } = options;
@@ -304,8 +310,9 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { emitOutages = tru
     app.get("*", async ({ req }, next) => {
       const { raw: request, path } = req;
       if (isAsset(path)) return guarded(() => assetResponse(request, path));
-      if (path === basePath && basePath !== "" && wantsPage(request)) return redirectTo(`${basePath}/`);
-      if (!isView(path) || !wantsPage(request)) return next();
+      // Without a redirect to the path with a slash at its end: Next.js redirects from there to this one.
+      const isPage = isView(path) || path === basePath;
+      if (!isPage || !wantsPage(request)) return next();
       return guarded(() => pageResponse(basePath));
     });
   }
@@ -344,10 +351,6 @@ function readAuthOptions(options: AdminOptions, basePath: string): Authenticator
   const lengthMs = durationMs(options.sessionLength ?? "12h", "sessionLength");
   const throttle = new LoginThrottle(readCount(options.loginAttempts ?? 10, "loginAttempts", 1, 10_000));
   return { auth, sessions: new Sessions({ secret, lengthMs }), throttle, clientAddress, basePath };
-}
-
-function redirectTo(location: string): Response {
-  return new Response(null, { status: 302, headers: { ...HEADERS, location } });
 }
 
 /** The version of the OpenAPI document. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { cronWords, everyText, everyWords } from "../src/views/schedules/cron-words.js";
+import { cronWords, everyText, everyWords } from "../../src/views/schedules/cron-words.js";
 
 const SENTENCES: Readonly<Record<string, string>> = {
   "* * * * *": "Every minute",

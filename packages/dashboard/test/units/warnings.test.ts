@@ -1,10 +1,10 @@
 import type { StatsResult, WorkerResult } from "holdfast/admin";
 import { describe, expect, it } from "vitest";
-import { changeWords } from "../src/views/overview/change-words.js";
-import { messageParts } from "../src/views/failures/placeholders.js";
-import { niceTop } from "../src/ui/time-scale.js";
-import { completePoints, finishedPerMinute, inGroups, recentRate, type Point } from "../src/views/overview/range.js";
-import { findWarnings, missingWorkers, type Situation, type Warning } from "../src/views/overview/warnings.js";
+import { changeWords } from "../../src/views/overview/change-words.js";
+import { messageParts } from "../../src/views/failures/placeholders.js";
+import { niceTop } from "../../src/ui/time-scale.js";
+import { completePoints, finishedPerMinute, inGroups, recentRate, type Point } from "../../src/views/overview/range.js";
+import { findWarnings, missingWorkers, type Situation, type Warning } from "../../src/views/overview/warnings.js";
 
 const NOW = Date.parse("2026-11-16T14:32:00Z");
 const MINUTE = 60_000;

@@ -7,7 +7,7 @@ import {
   parseJson,
   readForSending,
   summaryOf,
-} from "../src/ui/json-model.js";
+} from "../../src/ui/json-model.js";
 
 function node(text: string): NonNullable<ReturnType<typeof parseJson>["node"]> {
   const { node: found, error } = parseJson(text);

@@ -1,11 +1,11 @@
 import type { JobDetail, ReasonResult } from "holdfast/admin";
 import { describe, expect, it } from "vitest";
-import { tagsOf } from "../src/app/tags.js";
-import { changesOf, undoOf, type Edited } from "../src/views/job/edits.js";
-import { errorName, framesOf, plain } from "../src/views/job/error-text.js";
-import { actionsFor, type Roles } from "../src/views/job/offered.js";
-import { timelineOf, widthsOf } from "../src/views/job/timeline.js";
-import { whyOf } from "../src/views/job/why.js";
+import { tagsOf } from "../../src/app/tags.js";
+import { changesOf, undoOf, type Edited } from "../../src/views/job/edits.js";
+import { errorName, framesOf, plain } from "../../src/views/job/error-text.js";
+import { actionsFor, type Roles } from "../../src/views/job/offered.js";
+import { timelineOf, widthsOf } from "../../src/views/job/timeline.js";
+import { whyOf } from "../../src/views/job/why.js";
 
 const START = Date.parse("2026-11-18T10:00:00.000Z");
 const at = (seconds: number): string => new Date(START + seconds * 1_000).toISOString();

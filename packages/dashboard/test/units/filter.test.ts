@@ -1,10 +1,10 @@
 import type { JobConditions, JobSummary } from "holdfast/admin";
 import { describe, expect, it } from "vitest";
-import { toCsv } from "../src/views/jobs/export.js";
-import { suggest, type Sources } from "../src/views/jobs/filter-completion.js";
-import { readToken, splitTokens } from "../src/views/jobs/filter-text.js";
-import { matches, parseFilter, queryOf, withState, type Known } from "../src/views/jobs/filter.js";
-import { noteOf, obstaclesOf, oneLine, timing } from "../src/views/jobs/job-text.js";
+import { toCsv } from "../../src/views/jobs/export.js";
+import { suggest, type Sources } from "../../src/views/jobs/filter-completion.js";
+import { readToken, splitTokens } from "../../src/views/jobs/filter-text.js";
+import { matches, parseFilter, queryOf, withState, type Known } from "../../src/views/jobs/filter.js";
+import { noteOf, obstaclesOf, oneLine, timing } from "../../src/views/jobs/job-text.js";
 
 const NOW = new Date(2026, 10, 18, 14, 30).getTime();
 const ID = "019a8c1e-4f20-7b3c-9d11-00007f5e214c";

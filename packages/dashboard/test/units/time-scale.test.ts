@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { barsPath, linePaths, newScale, niceTop, timeTicks, topOf, type Layer } from "../src/ui/time-scale.js";
+import { barsPath, linePaths, newScale, niceTop, timeTicks, topOf, type Layer } from "../../src/ui/time-scale.js";
 
 const same = newScale(0, 1_000, 0, 1_000);
 const layer = (kind: Layer["kind"], values: Layer["values"]): Layer => ({ kind, values, state: "pending" });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { EMPTY, readDraft, requestOf } from "../src/overlays/enqueue/draft.js";
+import { EMPTY, readDraft, requestOf } from "../../src/overlays/enqueue/draft.js";
 
 describe("the draft of a new job", () => {
   it("sends only the fields that were filled", () => {

@@ -1,8 +1,8 @@
 import { holdfast } from "holdfast";
 import { fakeClock } from "holdfast/testing";
 import { describe, expect, it } from "vitest";
-import { clockNotes } from "../src/views/schedules/clock-notes.js";
-import { changeBetween, offsetAt, offsetLabel, wallAt, zoneLabel } from "../src/views/schedules/zones.js";
+import { clockNotes } from "../../src/views/schedules/clock-notes.js";
+import { changeBetween, offsetAt, offsetLabel, wallAt, zoneLabel } from "../../src/views/schedules/zones.js";
 
 /** The notes on the next five runs, as the server previews them. */
 async function notesOn(cron: string, timezone: string, from: string): Promise<string[]> {

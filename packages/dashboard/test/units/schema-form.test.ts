@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { fieldsOf, initialValue, textOf, valueOf, type SchemaField } from "../src/ui/schema-fields.js";
+import { fieldsOf, initialValue, textOf, valueOf, type SchemaField } from "../../src/ui/schema-fields.js";
 
 function fields(schema: z.ZodType): readonly SchemaField[] {
   const found = fieldsOf(z.toJSONSchema(schema, { io: "input" }));
