@@ -35,7 +35,9 @@ export function niceTop(max: number, steps = 4): number {
   if (!(max > 0)) return steps;
   const step = max / steps;
   const power = 10 ** Math.floor(Math.log10(step));
-  const nice = [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].find((factor) => factor * power >= step * 0.999_999) ?? 10;
+  // Small counts have whole steps.
+  const factors = power < 10 ? [1, 2, 2.5, 5, 10] : [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10];
+  const nice = factors.find((factor) => factor * power >= step * 0.999_999) ?? 10;
   return nice * power * steps;
 }
 

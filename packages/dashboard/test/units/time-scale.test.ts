@@ -9,7 +9,7 @@ describe("charts over time", () => {
     expect(topOf([layer("bars", [1, 4]), layer("bars", [2, 3])])).toBe(7);
     expect(topOf([layer("line", [1, null]), layer("dashed", [5, 3])])).toBe(5);
     expect(topOf([])).toBe(0);
-    expect([niceTop(7, 2), niceTop(214), niceTop(0.9)]).toEqual([8, 240, 1]);
+    expect([niceTop(7, 2), niceTop(214), niceTop(0.9)]).toEqual([10, 240, 1]);
   });
 
   it("place values, also if there is only one", () => {

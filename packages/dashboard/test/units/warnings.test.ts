@@ -228,7 +228,7 @@ describe("points", () => {
   });
 
   it("have an axis with four round steps", () => {
-    expect([0, 3, 1_480, 1_900, 2_100].map((max) => niceTop(max))).toEqual([4, 4, 2_000, 2_000, 4_000]);
+    expect([0, 3, 1_480, 1_900, 2_100].map((max) => niceTop(max))).toEqual([4, 4, 1_600, 2_000, 2_400]);
   });
 });
 

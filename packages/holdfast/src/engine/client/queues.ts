@@ -2,7 +2,7 @@ import { ALL_QUEUES } from "../../defaults.js";
 import { dateOrNull } from "../../duration.js";
 import { InvalidOptionError } from "../../errors.js";
 import { readQueue } from "../../options.js";
-import type { QueueRecord, StoreStats } from "../../store.js";
+import type { QueueRecord } from "../../store.js";
 import type { EngineContext } from "../context.js";
 
 /** A queue, as `hf.queues()` returns it. */
