@@ -1,0 +1,20 @@
+/** For authors of packs: ready-made jobs with tables of their own on SQLite and PostgreSQL. */
+export { database } from "./database.js";
+export type {
+  Database,
+  DatabaseOptions,
+  Dialect,
+  PostgresClient,
+  PostgresPool,
+  SqliteDatabase,
+  SqlRow,
+  SqlValue,
+  Steps,
+  Transaction,
+} from "./sql.js";
+export { quoteIdentifier } from "./identifier.js";
+export { COLUMN_TYPES, readBoolean, readCount, readJson, readTime, readTimeOrNull } from "./columns.js";
+export type { ColumnTypes } from "./columns.js";
+export { migrate } from "./migrate.js";
+export type { PackSchema } from "./migrate.js";
+export { requirePeer } from "./require-peer.js";
