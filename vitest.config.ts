@@ -33,24 +33,22 @@ interface ProjectOptions {
   exclude?: string[];
   /** Whether each file runs in a separate process. Default: yes. Where most files take less than a second, it doubles their time. */
   isolate?: boolean;
-  /** How often a failed test is repeated. Default: not at all. */
-  retry?: number;
+  alias?: { find: RegExp; replacement: string }[];
 }
 
 function project(
   name: string,
   include: string[],
-  { exclude = [LONG], isolate = true, retry = 0 }: ProjectOptions = {},
+  { exclude = [LONG], isolate = true, alias: aliases = alias }: ProjectOptions = {},
 ): TestProjectInlineConfiguration {
   return {
-    resolve: { alias },
+    resolve: { alias: aliases },
     test: {
       name,
       include,
       exclude,
       pool: "forks",
       isolate,
-      retry,
       testTimeout: 30_000,
       hookTimeout: 30_000,
       // Tests import the built product. Node loads it as it would for a user; vitest maps stack traces to src.
@@ -92,11 +90,12 @@ class LongestFirst extends BaseSequencer {
 
 const CONFORMANCE = ["packages/holdfast/test/conformance-*.test.ts"];
 const SQLITE = ["packages/holdfast/test/model*.test.ts", folder("sqlite")];
-const POSTGRES = [folder("postgres"), ...ON_SERVERS];
+const POSTGRES = [folder("postgres"), folder("pack"), ...ON_SERVERS];
 const DYNAMODB = [folder("dynamodb")];
 const CLI = [folder("cli")];
 const ADMIN = [folder("admin")];
 const DASHBOARD = ["packages/dashboard/test/**/*.test.ts"];
+const PACKS = ["packages/!(holdfast|dashboard)/test/**/*.test.ts"];
 
 export default defineConfig({
   test: {
@@ -106,7 +105,7 @@ export default defineConfig({
     projects: [
       // All tests that are in no other project, so that a new folder is not forgotten.
       project("unit", ["packages/*/test/**/*.test.ts"], {
-        exclude: [LONG, ...CONFORMANCE, ...SQLITE, ...POSTGRES, ...DYNAMODB, ...CLI, ...ADMIN, ...DASHBOARD],
+        exclude: [LONG, ...CONFORMANCE, ...SQLITE, ...POSTGRES, ...DYNAMODB, ...CLI, ...ADMIN, ...DASHBOARD, ...PACKS],
         isolate: false,
       }),
       // The conformance suite on SQLite, apart from the other tests on SQLite: `npm run test:quick` runs it with the unit tests.
@@ -116,11 +115,13 @@ export default defineConfig({
       project("dynamodb", DYNAMODB, { isolate: false }),
       project("cli", CLI, { isolate: false }),
       project("admin", ADMIN, { isolate: false }),
-      // A browser, a server and a worker on a busy machine. The tests are new: remove the retry when each has passed often enough.
       project("dashboard", DASHBOARD, { isolate: false }),
+      // Packs are tested as users load them: with the published bundles of the core.
+      project("packs", PACKS, { alias: [] }),
       project("docs", ["test/**/*.test.ts"]),
       project("bench", ["bench/test/**/*.test.ts"]),
-      project("long", ["{packages/*/test,bench/test,test}/**/*.long.test.ts"], { exclude: [] }),
+      project("long", ["{packages/{holdfast,dashboard}/test,bench/test,test}/**/*.long.test.ts"], { exclude: [] }),
+      project("long-packs", ["packages/!(holdfast|dashboard)/test/**/*.long.test.ts"], { exclude: [], alias: [] }),
     ],
   },
 });

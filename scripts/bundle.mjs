@@ -18,6 +18,8 @@ const ENTRIES = {
   admin: "admin/index.js",
   opentelemetry: "observe/opentelemetry/index.js",
   sentry: "observe/sentry.js",
+  pack: "pack/index.js",
+  "pack-command": "cli/pack-program.js",
   store: "stores/contract.js",
   testing: "testing/index.js",
   cli: "cli/main.js",

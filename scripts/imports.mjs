@@ -22,6 +22,7 @@ const folderLevels = {
   observe: 3,
   config: 3,
   testing: 3,
+  pack: 3,
   admin: 4,
   cli: 5,
 };

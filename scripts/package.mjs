@@ -1,62 +1,113 @@
-// Checks the package as a user would get it: packs it, which builds it, checks its size, its README, for files that should
-// not ship and for types of packages that a user may not have, and runs publint and attw on the tarball.
+// Checks the packages as users would get them: packs each, checks its size, its README, for files that should not ship and for
+// types of packages that a user may not have, and runs publint and attw on the tarball.
 import { execFile } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, posix } from "node:path";
 import { promisify } from "node:util";
 
 const root = join(import.meta.dirname, "..");
-const home = join(root, "packages/holdfast");
-const shipped =
-  /^(package\.json|README\.md|CHANGELOG\.md|LICENSE|docs\/(guides|reference)\/[^/]+\.md|dist\/bundle\/[^/]+\.js|dist\/.+\.d\.ts)$/;
-const MAX_BYTES = 1_000_000;
 
-/** @param {string} file */
-const read = (file) => readFileSync(join(home, file), "utf8");
+/**
+ * @typedef {object} Package
+ * @property {string} folder below packages/
+ * @property {RegExp} shipped the files that may ship
+ * @property {number} maxBytes packed
+ * @property {boolean} isCore the README of the core is that of the repository
+ */
 
-/** The import specifiers of a file. @param {string} file */
-function importsOf(file) {
-  const code = read(file).replaceAll(/\/\*.*?\*\/|^\s*\/\/[^\n]*$/gms, "");
-  return [...code.matchAll(/(?:from|import|import\(|require\(|import\.meta\.url\)\()\s*"([^"]+)"/g)].map(
+/** @type {Package} */
+const CORE = {
+  folder: "holdfast",
+  shipped:
+    /^(package\.json|README\.md|CHANGELOG\.md|LICENSE|docs\/(guides|reference)\/[^/]+\.md|dist\/bundle\/[^/]+\.js|dist\/.+\.d\.ts)$/,
+  maxBytes: 1_000_000,
+  isCore: true,
+};
+/** @type {Package[]} */
+const PACKS = readdirSync(join(root, "packages"))
+  .filter((folder) => !["holdfast", "dashboard"].includes(folder))
+  .map((folder) => ({
+    folder,
+    shipped: /^(package\.json|README\.md|LICENSE|dist\/.+\.(js|d\.ts))$/,
+    maxBytes: 60_000,
+    isCore: false,
+  }));
+
+/** @param {string} folder */
+const homeOf = (folder) => join(root, "packages", folder);
+/** @param {string} folder @param {string} file */
+const read = (folder, file) => readFileSync(join(homeOf(folder), file), "utf8");
+
+/** @typedef {{ name: string, version: string, exports: Record<string, string | { types: string }>, dependencies: Record<string, string>, peerDependencies: Record<string, string>, peerDependenciesMeta?: Record<string, { optional?: boolean }> }} Manifest */
+/** @param {string} folder @returns {Manifest} */
+const manifestOf = (folder) => JSON.parse(read(folder, "package.json"));
+
+/** The import specifiers of a file. @param {string} folder @param {string} file */
+function importsOf(folder, file) {
+  const code = read(folder, file).replaceAll(/\/\*.*?\*\/|^\s*\/\/[^\n]*$/gms, "");
+  return [...code.matchAll(/(?:from|import|import\(|require\(|import\.meta\.url\)\(|requirePeer\()\s*"([^"]+)"/g)].map(
     (match) => match[1] ?? "",
   );
 }
 
-/** The published type declarations may import only packages that are installed with this one. */
-function* foreignTypes() {
-  /** @type {{ exports: Record<string, string | { types: string }>, dependencies: Record<string, string> }} */
-  const { exports, dependencies } = JSON.parse(read("package.json"));
+/** The name of the package that a specifier belongs to. @param {string} specifier */
+function packageOf(specifier) {
+  return specifier
+    .split("/")
+    .slice(0, specifier.startsWith("@") ? 2 : 1)
+    .join("/");
+}
+
+/** The published type declarations may import only packages that are installed with this one. @param {string} folder */
+function* foreignTypes(folder) {
+  const { exports, dependencies, peerDependencies, peerDependenciesMeta = {} } = manifestOf(folder);
+  const required = Object.keys(peerDependencies).filter((name) => peerDependenciesMeta[name]?.optional !== true);
+  const installed = new Set([...Object.keys(dependencies), ...required]);
   const files = new Set(
     Object.values(exports).flatMap((entry) => (typeof entry === "string" ? [] : [join(entry.types)])),
   );
   for (const file of files) {
-    for (const name of importsOf(file)) {
+    for (const name of importsOf(folder, file)) {
       if (name.startsWith(".")) files.add(join(dirname(file), name.replace(/\.js$/, ".d.ts")));
-      else if (!name.startsWith("node:") && !(name in dependencies)) yield `${file} needs the types of ${name}`;
+      else if (!name.startsWith("node:") && !installed.has(packageOf(name))) {
+        yield `${file} needs the types of ${name}`;
+      }
     }
   }
 }
 
-/** @param {string[]} files */
-function* unusedPeers(files) {
-  const used = new Set(files.filter((file) => file.endsWith(".js")).flatMap(importsOf));
-  for (const peer of Object.keys(JSON.parse(read("package.json")).peerDependencies)) {
+/** @param {string} folder @param {string[]} files */
+function* unusedPeers(folder, files) {
+  const used = new Set(
+    files.filter((file) => file.endsWith(".js")).flatMap((file) => importsOf(folder, file).map(packageOf)),
+  );
+  for (const peer of Object.keys(manifestOf(folder).peerDependencies)) {
     if (!used.has(peer)) yield `nothing imports the peer ${peer}`;
   }
 }
 
-/** The package's page shows the whole README, and every link of the shipped pages leads to a shipped page. @param {string[]} files */
-function* badPages(files) {
+/** The core's page shows the whole README. Every link of the shipped pages leads to a shipped page. @param {Package} of @param {string[]} files */
+function* badPages({ folder, isCore }, files) {
+  if (!files.includes("README.md")) yield "has no README";
   const headings = (/** @type {string} */ text) => text.match(/^#+ .+$/gm)?.join("\n");
-  if (headings(read("README.md")) !== headings(readFileSync(join(root, "README.md"), "utf8"))) {
+  if (isCore && headings(read(folder, "README.md")) !== headings(readFileSync(join(root, "README.md"), "utf8"))) {
     yield "its README is not the whole README of the repository";
   }
   for (const page of files.filter((file) => file.endsWith(".md"))) {
-    for (const [, path = ""] of read(page).matchAll(/\]\((?!https?:|#)([^)#]+)/g)) {
+    for (const [, path = ""] of read(folder, page).matchAll(/\]\((?!https?:|#)([^)#]+)/g)) {
       if (!files.includes(posix.join(posix.dirname(page), path))) yield `${page} links to ${path}, which does not ship`;
     }
   }
+}
+
+/** Packs need the version of the core that they were tested with. @param {string} folder */
+function* badVersions(folder) {
+  const { version } = manifestOf(CORE.folder);
+  const own = manifestOf(folder);
+  if (own.version !== version) yield `has version ${own.version}, and the core ${version}`;
+  const peer = own.peerDependencies["holdfast"];
+  if (peer !== undefined && peer !== `^${version}`) yield `needs holdfast ${peer}, and the core is ${version}`;
 }
 
 const run = promisify(execFile);
@@ -65,35 +116,44 @@ const bin = (command, args) =>
   run(join(root, "node_modules/.bin", command), args, { cwd: root, shell: process.platform === "win32" });
 
 const directory = mkdtempSync(join(tmpdir(), "holdfast-pack-"));
-try {
+
+/** @param {Package} of */
+async function check(of) {
+  const { folder, isCore, shipped, maxBytes } = of;
   const pack = [
     "pack",
-    "--workspace=holdfast",
+    `--workspace=packages/${folder}`,
     "--json",
     `--pack-destination=${directory}`,
     "--loglevel=error",
     "--foreground-scripts=false",
+    // The core's prepack builds all of them.
+    ...(isCore ? [] : ["--ignore-scripts"]),
   ];
   const { stdout } = await run("npm", pack, { cwd: root, shell: process.platform === "win32" });
   /** @type {{ filename: string, size: number, files: { path: string }[] }} */
   const packed = JSON.parse(stdout)[0];
   const files = packed.files.map(({ path }) => path);
   const problems = files.filter((path) => !shipped.test(path)).map((path) => `${path} must not ship`);
-  problems.push(...foreignTypes(), ...unusedPeers(files), ...badPages(files));
-  if (packed.size > MAX_BYTES) problems.push(`${packed.size} bytes packed; at most ${MAX_BYTES}`);
+  problems.push(...foreignTypes(folder), ...unusedPeers(folder, files), ...badPages(of, files), ...badVersions(folder));
+  if (packed.size > maxBytes) problems.push(`${packed.size} bytes packed; at most ${maxBytes}`);
   const tarball = join(directory, packed.filename);
 
   const results = await Promise.allSettled([
     bin("publint", ["run", tarball, "--strict"]),
     bin("attw", [tarball, "--profile", "esm-only"]),
   ]);
-  for (const problem of problems) console.error(`package: ${problem}`);
+  for (const problem of problems) console.error(`${folder}: ${problem}`);
   for (const result of results) {
     if (result.status === "rejected")
-      console.error(`${result.reason.stdout ?? ""}${result.reason.stderr ?? result.reason}`);
+      console.error(`${folder}: ${result.reason.stdout ?? ""}${result.reason.stderr ?? result.reason}`);
   }
-  console.log(`${packed.files.length} files, ${Math.round(packed.size / 1000)} kB packed`);
+  console.log(`${folder}: ${packed.files.length} files, ${Math.round(packed.size / 1000)} kB packed`);
   if (problems.length > 0 || results.some(({ status }) => status === "rejected")) process.exitCode = 1;
+}
+
+try {
+  for (const each of [CORE, ...PACKS]) await check(each);
 } finally {
   rmSync(directory, { recursive: true, force: true });
 }

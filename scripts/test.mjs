@@ -14,7 +14,18 @@ const passedOn = process.argv.slice(2).filter((argument) => !SET.some((name) => 
 /** What vitest runs. Projects are defined in vitest.config.ts. @type {Record<TestSet, string[]>} */
 const SELECTIONS = {
   quick: projects("unit", "conformance"),
-  default: projects("unit", "conformance", "sqlite", "postgres", "dynamodb", "cli", "admin", "dashboard", "docs"),
+  default: projects(
+    "unit",
+    "conformance",
+    "sqlite",
+    "postgres",
+    "dynamodb",
+    "cli",
+    "admin",
+    "dashboard",
+    "packs",
+    "docs",
+  ),
   all: [],
 };
 

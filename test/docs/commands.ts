@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { rootOf } from "../../packages/holdfast/dist/cli/parse/command.js";
 import { parseCall } from "../../packages/holdfast/dist/cli/parse/parse.js";
@@ -6,6 +6,7 @@ import { program } from "../../packages/holdfast/dist/cli/program.js";
 import { ROOT } from "./documents.js";
 
 interface Manifest {
+  name: string;
   version?: string;
   scripts?: Record<string, string>;
   dependencies?: Record<string, string>;
@@ -19,12 +20,14 @@ function manifest(folder: string): Manifest {
 
 const root = manifest(".");
 const scripts = new Set(Object.keys(root.scripts ?? {}));
-const published = manifest("packages/holdfast");
+const published = readdirSync(join(ROOT, "packages"))
+  .filter((name) => name !== "dashboard")
+  .map((name) => manifest(`packages/${name}`));
 const packages = new Set([
-  "holdfast",
+  ...published.map(({ name }) => name),
   // The output of `npm pack`, in a clone next to the reader's project.
-  `../holdfast/holdfast-${published.version}.tgz`,
-  ...[root, published].flatMap(({ dependencies, devDependencies, peerDependencies }) =>
+  ...published.map(({ name, version }) => `../holdfast/${name.replace("@", "").replace("/", "-")}-${version}.tgz`),
+  ...[root, ...published].flatMap(({ dependencies, devDependencies, peerDependencies }) =>
     Object.keys({ ...dependencies, ...devDependencies, ...peerDependencies }),
   ),
 ]);

@@ -1,12 +1,5 @@
 #!/usr/bin/env node
 import { program } from "./program.js";
-import { run } from "./run.js";
+import { runProgram } from "./run-program.js";
 
-const code = await run(program(), process);
-// A jobs module may hold an open handle, such as a connection pool. Exit anyway, but only after the output is written.
-await Promise.all(
-  [process.stdout, process.stderr].map(
-    (stream) => new Promise<void>((resolve) => void stream.write("", () => resolve())),
-  ),
-);
-process.exit(code);
+await runProgram(program());

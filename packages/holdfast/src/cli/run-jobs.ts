@@ -22,7 +22,7 @@ export const TEARDOWN_MS = 5_000;
 export async function runJobs(
   context: Context,
   given: string | undefined,
-  work: (hf: Holdfast, signal: AbortSignal) => Promise<void>,
+  work: (hf: Holdfast, signal: AbortSignal, module: JobsModule) => Promise<void>,
   logs: true | "jobs" = true,
 ): Promise<number> {
   let loaded: JobsModule | null = null;
@@ -33,7 +33,7 @@ export async function runJobs(
     loaded = await jobsModule(context, given);
     const hf = await openWithJobs(context, loaded, { ownTelemetry: crash.telemetry, logger: logger(), logs });
     try {
-      await work(hf, signal);
+      await work(hf, signal, loaded);
     } finally {
       await hf.close();
     }

@@ -15,6 +15,8 @@ const TYPESCRIPT = [".ts", ".mts"];
 export interface JobsModule extends ModuleExports {
   /** Absolute. */
   readonly path: string;
+  /** Everything that it exports. */
+  readonly exports: Exports;
 }
 
 /**
@@ -28,7 +30,8 @@ export async function loadJobs(
 ): Promise<JobsModule> {
   const path = resolve(cwd, given);
   checkModuleFile(path, given, namedBy);
-  return { path, ...readExports(await load(path, given, env), given) };
+  const exports = await load(path, given, env);
+  return { path, exports, ...readExports(exports, given) };
 }
 
 /** Throws if the file does not exist or is not a module. `namedBy` is where the path comes from, if not an argument. */

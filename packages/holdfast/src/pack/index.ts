@@ -1,0 +1,25 @@
+/** For authors of packs: ready-made jobs with tables of their own on SQLite and PostgreSQL. */
+export { database } from "./database.js";
+export type {
+  Database,
+  DatabaseOptions,
+  Dialect,
+  PostgresClient,
+  PostgresPool,
+  SqliteDatabase,
+  SqlRow,
+  SqlValue,
+  Steps,
+  Transaction,
+} from "./sql.js";
+export { quoteIdentifier } from "./identifier.js";
+export { COLUMN_TYPES, readBoolean, readCount, readJson, readTime, readTimeOrNull } from "./columns.js";
+export type { ColumnTypes } from "./columns.js";
+export { migrate } from "./migrate.js";
+export type { PackSchema } from "./migrate.js";
+export { requirePeer } from "./require-peer.js";
+export { systemClock } from "../clock.js";
+export type { Clock, Timer } from "../clock.js";
+export { durationMs } from "../duration.js";
+export type { Duration } from "../duration.js";
+export { optionKeys, refuseUnknown, refuseUnknownIn } from "../options.js";

@@ -1,0 +1,75 @@
+import { quoteIdentifier } from "./identifier.js";
+import type { Database, PostgresClient, PostgresPool, SqlRow, SqlValue, Steps, Transaction } from "./sql.js";
+
+export function postgresDatabase(pool: PostgresPool, schema: string): Database {
+  const prefix = `${quoteIdentifier(schema, "schema")}.`;
+  return {
+    dialect: "postgres",
+    table: (name) => prefix + quoteIdentifier(name, "table"),
+    query: (sql, values) => execute(pool, sql, values),
+    async transaction(work) {
+      const client = await pool.connect();
+      let broken: Error | undefined;
+      try {
+        await client.query("BEGIN");
+        const result = await runSteps(work(transactionOn(client)));
+        const { command } = await client.query("COMMIT");
+        // PostgreSQL answers so if a statement of the transaction had failed and the error was caught.
+        if (command === "ROLLBACK")
+          throw new Error("the transaction was rolled back, because one of its statements failed");
+        return result;
+      } catch (error) {
+        await client.query("ROLLBACK").catch((cause: unknown) => {
+          broken = cause instanceof Error ? cause : new Error(String(cause));
+        });
+        throw error;
+      } finally {
+        client.release(broken);
+      }
+    },
+    within: (client, work) => runSteps(work(transactionOn(client as PostgresClient))),
+  };
+}
+
+function transactionOn(client: PostgresClient): Transaction {
+  return {
+    dialect: "postgres",
+    handle: client,
+    *query<Row = SqlRow>(sql: string, values?: readonly SqlValue[]): Steps<Row[]> {
+      return (yield execute(client, sql, values)) as Row[];
+    },
+    *call<Result>(work: () => Result | PromiseLike<Result>): Steps<Result> {
+      return (yield work()) as Result;
+    },
+    *effect<Result>(work: () => Result | PromiseLike<Result>): Steps<Result> {
+      return (yield work()) as Result;
+    },
+  };
+}
+
+/** Awaits what each step yields. Never before the one before it has ended: a client executes one statement at a time. */
+async function runSteps<Result>(steps: Steps<Result>): Promise<Result> {
+  let step = steps.next();
+  while (step.done !== true) {
+    let value: unknown;
+    try {
+      value = await step.value;
+    } catch (error) {
+      step = steps.throw(error);
+      continue;
+    }
+    step = steps.next(value);
+  }
+  return step.value;
+}
+
+async function execute<Row>(client: PostgresClient, sql: string, values: readonly SqlValue[] = []): Promise<Row[]> {
+  const { rows } = await client.query(numbered(sql), [...values]);
+  return rows as Row[];
+}
+
+/** `?` becomes `$1`, `$2`, … outside of quotes. */
+function numbered(sql: string): string {
+  let n = 0;
+  return sql.replaceAll(/"(?:[^"]|"")*"|'(?:[^']|'')*'|\?/g, (part) => (part === "?" ? `$${++n}` : part));
+}

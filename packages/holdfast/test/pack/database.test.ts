@@ -1,0 +1,100 @@
+import { holdfast, job } from "holdfast";
+import { database, migrate, readCount, readTime, type PackSchema, type Steps } from "holdfast/pack";
+import { beforeEach, describe, expect, it } from "vitest";
+import { z } from "zod";
+import { describeDatabases, type PackDatabase } from "./scene.js";
+
+const VERSIONS: PackSchema["versions"] = [
+  ({ table, types }) => [
+    `CREATE TABLE ${table("orders")} (id ${types.integer} PRIMARY KEY, item ${types.text}, at ${types.time})`,
+  ],
+  ({ table, types }) => [`ALTER TABLE ${table("orders")} ADD COLUMN note ${types.json}`],
+];
+const schema = (versions: number): PackSchema => ({ prefix: "shop_", versions: VERSIONS.slice(0, versions) });
+
+describeDatabases((open) => {
+  let given: PackDatabase;
+  beforeEach(async () => (given = await open()));
+
+  it("creates tables once, in any number of processes", async () => {
+    const db = database(given.db);
+    await Promise.all(Array.from({ length: 5 }, () => migrate(db, schema(1))));
+    await migrate(db, schema(2));
+    await db.query(`INSERT INTO ${db.table("shop_orders")} (id, item, at, note) VALUES (?, ?, ?, ?)`, [
+      1,
+      "tea ? 'or' \"so\"",
+      new Date(1_000),
+      "{}",
+    ]);
+    const [row] = await db.query(`SELECT *, '?' AS mark FROM ${db.table("shop_orders")} WHERE id = ?`, [1]);
+    expect(row).toMatchObject({ item: "tea ? 'or' \"so\"", mark: "?" });
+    expect(readTime(row?.["at"])).toEqual(new Date(1_000));
+    await expect(migrate(db, schema(1))).rejects.toMatchObject({ code: "SCHEMA_TOO_NEW" });
+  });
+
+  it("commits rows and jobs together, or neither", async () => {
+    const db = database(given.db);
+    await migrate(db, schema(1));
+    const ship = job({ type: "order.ship", input: z.object({ id: z.number() }), run() {} });
+    const hf = await holdfast({ store: given.store(), jobs: [ship], logger: false });
+    const order = (id: number, fail: boolean): Promise<void> =>
+      db.transaction(function* (tx): Steps<void> {
+        yield* tx.query(`INSERT INTO ${db.table("shop_orders")} (id) VALUES (?)`, [id]);
+        yield* tx.call(() => hf.enqueue(ship, { id }, { tx: tx.handle }));
+        if (fail) throw new Error("no");
+      });
+    await order(1, false);
+    await expect(order(2, true)).rejects.toThrow("no");
+    await expect(order(1, false)).rejects.toThrow(/unique/i);
+    const [row] = await db.query(`SELECT count(*) AS n FROM ${db.table("shop_orders")}`);
+    expect([readCount(row?.["n"]), (await hf.stats()).states.pending]).toEqual([1, 1]);
+    await hf.close();
+  });
+
+  it("leaves no connection in a transaction after an error", async () => {
+    const db = database(given.db);
+    for (let round = 0; round < 20; round++) {
+      const broken = db.transaction(function* (tx): Steps<void> {
+        yield* tx.query("SELECT * FROM missing_table");
+      });
+      await expect(broken).rejects.toThrow("missing_table");
+    }
+    expect(await db.query("SELECT 1 AS one")).toEqual([{ one: 1 }]);
+  });
+
+  it("refuses a transaction whose failed statement was ignored", async () => {
+    const db = database(given.db);
+    await migrate(db, schema(1));
+    const work = db.transaction(function* (tx): Steps<string> {
+      yield* tx.query(`INSERT INTO ${db.table("shop_orders")} (id) VALUES (1)`);
+      try {
+        yield* tx.query(`INSERT INTO ${db.table("shop_orders")} (id) VALUES (1)`);
+      } catch {}
+      return "done";
+    });
+    if (given.dialect === "postgres") await expect(work).rejects.toThrow("was rolled back");
+    else expect(await work).toBe("done");
+  });
+
+  it("awaits functions of the user where it can", async () => {
+    const db = database(given.db);
+    const effect = (work: () => unknown): Promise<unknown> =>
+      db.transaction(function* (tx) {
+        return yield* tx.effect(work);
+      });
+    expect(await effect(() => 1)).toBe(1);
+    const later = effect(() => Promise.resolve(2));
+    if (given.dialect === "postgres") expect(await later).toBe(2);
+    else await expect(later).rejects.toThrow("must be synchronous");
+    await expect(effect(() => Promise.reject(new Error("late")))).rejects.toThrow(
+      given.dialect === "postgres" ? "late" : "must be synchronous",
+    );
+  });
+});
+
+describe("database()", () => {
+  it("names what is not a database", () => {
+    expect(() => database({} as never)).toThrow("neither a better-sqlite3 database nor a pool of pg");
+    expect(() => database(null as never)).toThrow("db: null is neither");
+  });
+});

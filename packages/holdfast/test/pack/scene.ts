@@ -1,0 +1,77 @@
+import { randomBytes } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import Sqlite from "better-sqlite3";
+import { postgres } from "holdfast/postgres";
+import type pg from "pg";
+import { describe, onTestFinished } from "vitest";
+import { postgresServer } from "../postgres/server.js";
+
+/** An empty database that holds both jobs and the tables of a pack. */
+export interface PackDatabase {
+  /** For `holdfast({ store })`. A client closes the store that it was given, so each call returns a new one. */
+  store(): ReturnType<typeof postgres> | string;
+  /** What a user passes to a pack. */
+  db: Sqlite.Database | pg.Pool;
+  dialect: "sqlite" | "postgres";
+  /** Runs SQL with `?` for values, and returns the rows. */
+  query(sql: string, ...values: unknown[]): Promise<Record<string, unknown>[]>;
+}
+
+/** Runs the same tests on SQLite and on PostgreSQL. `open` creates an empty database for one test, and closes it after the test. */
+export function describeDatabases(tests: (open: () => Promise<PackDatabase>) => void): void {
+  describe("on SQLite", () => {
+    tests(openSqlite);
+  });
+  describe("on PostgreSQL", () => {
+    const server = postgresServer();
+    tests(() => openPostgres(server));
+  });
+}
+
+async function openSqlite(): Promise<PackDatabase> {
+  const folder = mkdtempSync(join(tmpdir(), "holdfast-pack-test-"));
+  const file = join(folder, "app.db");
+  const db = new Sqlite(file);
+  db.pragma("journal_mode = WAL");
+  onTestFinished(() => {
+    db.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  return {
+    dialect: "sqlite",
+    db,
+    store: () => `sqlite:${file}`,
+    async query(sql, ...values) {
+      const statement = db.prepare<unknown[], Record<string, unknown>>(sql);
+      if (statement.reader) return statement.all(...values);
+      statement.run(...values);
+      return [];
+    },
+  };
+}
+
+async function openPostgres(server: ReturnType<typeof postgresServer>): Promise<PackDatabase> {
+  const name = `pack_${randomBytes(4).toString("hex")}`;
+  await server.query(`CREATE DATABASE ${name}`);
+  const url = Object.assign(new URL(server.url()), { pathname: `/${name}` }).href;
+  const pool = server.pool({ connectionString: url });
+  onTestFinished(async () => {
+    await pool.end();
+    await server.query(`DROP DATABASE ${name} WITH (FORCE)`);
+  });
+  return {
+    dialect: "postgres",
+    db: pool,
+    store: () => postgres({ pool }),
+    async query(sql, ...values) {
+      let n = 0;
+      const { rows } = await pool.query<Record<string, unknown>>(
+        sql.replaceAll("?", () => `$${++n}`),
+        values,
+      );
+      return rows;
+    },
+  };
+}
