@@ -37,7 +37,12 @@ export function findDocuments(): Document[] {
     .map((path) => `docs/${path.replaceAll("\\", "/")}`)
     .filter((path) => path.endsWith(".md"));
   const atTheRoot = AT_THE_ROOT.filter((path) => existsSync(join(ROOT, path)));
-  return [...atTheRoot, ...below.toSorted()].map((path) => readDocument(path));
+  // The README of the core is a copy of that at the root.
+  const ofPacks = readdirSync(join(ROOT, "packages"))
+    .filter((name) => name !== "holdfast")
+    .map((name) => `packages/${name}/README.md`)
+    .filter((path) => existsSync(join(ROOT, path)));
+  return [...atTheRoot, ...ofPacks, ...below.toSorted()].map((path) => readDocument(path));
 }
 
 export function readDocument(path: string): Document {

@@ -18,3 +18,8 @@ export type { ColumnTypes } from "./columns.js";
 export { migrate } from "./migrate.js";
 export type { PackSchema } from "./migrate.js";
 export { requirePeer } from "./require-peer.js";
+export { systemClock } from "../clock.js";
+export type { Clock, Timer } from "../clock.js";
+export { durationMs } from "../duration.js";
+export type { Duration } from "../duration.js";
+export { optionKeys, refuseUnknown, refuseUnknownIn } from "../options.js";
