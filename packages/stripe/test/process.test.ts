@@ -91,7 +91,7 @@ describeDatabases((open) => {
       customers
         .map(String)
         .map(({ length }) => length)
-        .toSorted(),
+        .toSorted((a, b) => a - b),
     ).toEqual([3, 900_000]);
   });
 
