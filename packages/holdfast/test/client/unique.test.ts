@@ -1,4 +1,4 @@
-import { DuplicateJobError, type EnqueueResult, type Holdfast, type UniqueOptions } from "holdfast";
+import { DuplicateJobError, job, type EnqueueResult, type Holdfast, type UniqueOptions } from "holdfast";
 import { fakeClock, type FakeClock } from "holdfast/testing";
 import { describe, expect, it } from "vitest";
 import { double, errorOf, expectRefusal, fileStore, jobCount, jobOf, open } from "./scene.js";
@@ -174,6 +174,17 @@ describe("keys", () => {
     expect(warnings).toEqual([]);
     for (const scope of [{ period: "8d" }, { calendar: "year" }] as const) await ask(scope);
     expect(warnings).toEqual([{ type: "double", period: "8d", retention: "7d" }]);
+  });
+
+  it("does not warn if the job type's own retention is long enough", async () => {
+    const warnings: object[] = [];
+    const logger = { debug() {}, info() {}, error() {}, warn: (fields: object) => void warnings.push(fields) };
+    const kept = job({ type: "kept", retention: { completed: "8d" }, run: () => {} });
+    const { hf } = await open({ logger, retention: { completed: "7d" }, jobs: [kept] });
+    await hf.enqueue(kept, {}, { unique: { key: "k", scope: { period: "8d" } } });
+    expect(warnings).toEqual([]);
+    await hf.enqueue(kept, {}, { unique: { key: "k", scope: { period: "9d" } } });
+    expect(warnings).toEqual([{ type: "kept", period: "9d", retention: "8d" }]);
   });
 
   it("a forever key outlives its purged job", async () => {

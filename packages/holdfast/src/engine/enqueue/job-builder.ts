@@ -37,7 +37,7 @@ export class JobBuilder {
       job.parent = this.#parent.id;
       job.trace = this.#parent.trace;
     }
-    if (job.unique?.scope === "period") this.#warnOfRetention(job.type, job.unique);
+    if (job.unique?.scope === "period") this.#warnOfRetention(job, job.unique);
     return trace === null ? job : withTrace(job, trace);
   }
 
@@ -45,8 +45,8 @@ export class JobBuilder {
    * Warns if completed jobs are deleted before the period of their key ends. Deleting a job frees its key: with a period of a
    * month and a retention of a week, there could be four jobs in a month.
    */
-  #warnOfRetention(type: string, unique: UniqueKey): void {
-    const retentionMs = this.#engine.settler.retentionMs("completed");
+  #warnOfRetention({ type, settings }: NewJob, unique: UniqueKey): void {
+    const retentionMs = settings?.keepMs?.completed ?? this.#engine.settler.retentionMs("completed");
     const periodMs = requiredRetentionMs(unique);
     if (retentionMs === null || retentionMs >= periodMs) return;
     if (this.#warnedTypes.has(type) || this.#warnedTypes.size >= MAX_WARNED_TYPES) return;

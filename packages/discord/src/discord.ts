@@ -1,0 +1,84 @@
+import { job, type EnqueueResult, type HandlerClient, type JobType } from "holdfast";
+import { z } from "zod";
+import { readOptions, type DiscordOptions } from "./options.js";
+import { RateLimits } from "./rate-limit.js";
+import { DiscordRest } from "./rest.js";
+import { syncRoles, type SyncInput, type SyncOutput } from "./sync.js";
+
+/** What `sync` needs of a client: that of `holdfast()`, or that of a handler. */
+export type SyncClient = Pick<HandlerClient, "enqueue">;
+
+export interface SyncOptions {
+  /** Your own open transaction: the job exists if and only if it commits. */
+  tx?: unknown;
+}
+
+/** What `discord()` returns. */
+export interface DiscordPack {
+  /** The job type: `discord.sync`. */
+  readonly syncRoles: JobType<SyncInput, SyncOutput>;
+  /** Pass them to `holdfast({ jobs })`. */
+  readonly jobs: readonly JobType[];
+  /** There is nothing to create. */
+  install(hf?: unknown): Promise<void>;
+  /**
+   * Enqueues a sync of this user's roles, after a change of entitlements. Several changes before it runs are one job.
+   * `entitlementIds` is what changed, for the log.
+   */
+  sync(
+    hf: SyncClient,
+    userId: string,
+    entitlementIds?: readonly string[],
+    options?: SyncOptions,
+  ): Promise<EnqueueResult<SyncOutput>>;
+}
+
+const name = z.string().min(1).max(200);
+const input = z.strictObject({ userId: name, entitlementIds: z.array(name).max(100) });
+
+/**
+ * Roles of a Discord server that follow what a user is entitled to.
+ *
+ * ```ts
+ * const members = discord({
+ *   token: process.env.DISCORD_TOKEN!,
+ *   guild: "81384788765712384",
+ *   roles: { supporter: "165511591545143296" },
+ *   entitlements: (user) => entitlementsOf(user),
+ *   members: (user) => discordIdOf(user),
+ * });
+ * const hf = await holdfast({ store, jobs: members.jobs });
+ * await members.sync(hf, user.id, ["supporter"]);
+ * ```
+ */
+export function discord(options: DiscordOptions): DiscordPack {
+  const read = readOptions(options);
+  const parts = { options: read, rest: new DiscordRest(read.api, read.token), limits: new RateLimits(read.clock) };
+  const type = job({
+    type: `${read.prefix}discord.sync`,
+    input,
+    // A rate limit uses up an attempt.
+    retry: { maxAttempts: 10 },
+    timeout: "1m",
+    run: (context) => syncRoles(parts, context),
+  });
+  return Object.freeze<DiscordPack>({
+    syncRoles: type,
+    jobs: [type],
+    install: async () => {},
+    // Not async: in a transaction on SQLite the job must be written, or the error thrown, before this returns.
+    sync(hf, userId, entitlementIds = [], { tx } = {}) {
+      const unique = {
+        key: `${read.prefix}discord:${userId}`,
+        scope: "waiting",
+        // In a transaction, this also keeps a job that waits from running before the commit, with the old entitlements.
+        onConflict: "replace",
+      } as const;
+      return hf.enqueue(
+        type,
+        { userId, entitlementIds: [...entitlementIds] },
+        { unique, ...(tx !== undefined && { tx }) },
+      );
+    },
+  });
+}
