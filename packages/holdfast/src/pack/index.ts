@@ -18,3 +18,5 @@ export type { ColumnTypes } from "./columns.js";
 export { migrate } from "./migrate.js";
 export type { PackSchema } from "./migrate.js";
 export { requirePeer } from "./require-peer.js";
+export { durationMs, instantMs } from "../duration.js";
+export { optionKeys, readName, refuseUnknown, show } from "../options.js";
