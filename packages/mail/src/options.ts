@@ -1,0 +1,38 @@
+import { InvalidOptionError, type Holdfast } from "holdfast";
+import { durationMs, show } from "holdfast/pack";
+import type { Duration } from "holdfast";
+
+/** Reads an option that must be a function. */
+export function readFunction<Given>(value: Given, field: string, example: string): Given {
+  if (typeof value === "function") return value;
+  throw new InvalidOptionError(field, `${show(value)} is not a function; for example ${example}`);
+}
+
+/** Reads an option that must be an object with these methods. */
+export function readPort<Given>(value: Given, field: string, methods: readonly string[], advice: string): Given {
+  const port = value as Readonly<Record<string, unknown>> | null | undefined;
+  const isPort =
+    (typeof port === "object" || typeof port === "function") &&
+    port !== null &&
+    methods.every((name) => typeof port[name] === "function");
+  if (isPort) return value;
+  throw new InvalidOptionError(field, `${show(value)} has not the method ${methods.join(", ")}; ${advice}`);
+}
+
+/** Reads a duration that must be longer than 0. */
+export function readPositiveDuration(value: Duration, field: string): number {
+  const ms = durationMs(value, field);
+  if (ms === 0) throw new InvalidOptionError(field, "must be longer than 0");
+  return ms;
+}
+
+/** Reads the client that a pack is installed in, or whose jobs it enqueues. */
+export function readClient(hf: Holdfast): Holdfast {
+  return readPort(hf, "hf", ["enqueue", "enqueueMany"], "pass what holdfast({ … }) returned");
+}
+
+/** A source of the wall clock. Pass the clock of a test that moves time. */
+export interface WallClock {
+  /** Milliseconds since 1970. */
+  now(): number;
+}
