@@ -52,7 +52,8 @@ const IDLE_MS = 10_000;
  * ```
  */
 export function smtp(options: string | SmtpOptions): MailTransport {
-  const given: SmtpOptions = typeof options === "string" ? { url: options } : options;
+  // A missing environment variable is a missing URL.
+  const given: SmtpOptions = typeof options === "object" && options !== null ? options : { url: options };
   refuseUnknown(given, OPTIONS, "smtp");
   const { maxConnections = 5, tagHeader = "X-Tag", nodemailer: more = {} } = given;
   if (!Number.isInteger(maxConnections) || maxConnections < 1 || maxConnections > MAX_CONNECTIONS) {

@@ -68,6 +68,7 @@ interface SmtpServer {
   on(event: "error", listener: (error: Error) => void): void;
 }
 interface Session {
+  id: string;
   envelope: { mailFrom: { address: string } | false; rcptTo: { address: string }[] };
 }
 type Done = (error?: Error | null) => void;
@@ -102,7 +103,7 @@ export async function smtpInbox(): Promise<SmtpInbox> {
   const { default: postalMime } = requirePeer<PostalMime>("postal-mime", import.meta.url);
   const mails: ReceivedMail[] = [];
   const taken = new Set<ReceivedMail>();
-  const hanging = new Set<Done>();
+  const hanging = new Map<string, Done>();
   const waiters = new Set<Waiter>();
   const refused = new Map<string, number>();
   let failing: { code: number; left: number } | null = null;
@@ -128,12 +129,14 @@ export async function smtpInbox(): Promise<SmtpInbox> {
 
   const server = new SMTPServer({
     authOptional: true,
+    allowInsecureAuth: true,
     disabledCommands: ["STARTTLS"],
     disableReverseLookup: true,
     logger: false,
     // Any user and password.
     onAuth: (auth: { username?: string }, _session: Session, done: (error: null, result: object) => void) =>
       done(null, { user: auth.username ?? "user" }),
+    onClose: ({ id }: Session) => void hanging.delete(id),
     onRcptTo({ address }: { address: string }, _session: Session, done: Done) {
       const code = refused.get(address.toLowerCase());
       done(code === undefined ? null : responseOf(code, `5.1.1 <${address}> recipient refused`));
@@ -150,7 +153,7 @@ export async function smtpInbox(): Promise<SmtpInbox> {
         return done(responseOf(failing.code, "the test inbox fails"));
       }
       if (acceptsLeft <= 0) {
-        hanging.add(done);
+        hanging.set(session.id, done);
         return changed();
       }
       acceptsLeft--;
@@ -189,7 +192,7 @@ export async function smtpInbox(): Promise<SmtpInbox> {
     refused.clear();
     failing = null;
     acceptsLeft = Number.POSITIVE_INFINITY;
-    for (const done of hanging) done(responseOf(451, "the test inbox did not respond"));
+    for (const done of hanging.values()) done(responseOf(451, "the test inbox did not respond"));
     hanging.clear();
   };
   const close = async (): Promise<void> => {
