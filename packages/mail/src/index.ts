@@ -14,3 +14,4 @@ export type {
 export type { MailTransport, OutgoingMessage, SendContext, SentMail } from "./transport.js";
 export type { Address } from "./address.js";
 export { redact } from "./redact.js";
+export * from "./password-reset/index.js";
