@@ -15,3 +15,4 @@ export type { MailTransport, OutgoingMessage, SendContext, SentMail } from "./tr
 export type { Address } from "./address.js";
 export { redact } from "./redact.js";
 export * from "./password-reset/index.js";
+export * from "./newsletter/index.js";

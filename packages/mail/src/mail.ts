@@ -137,26 +137,22 @@ interface Sender {
 async function sendMail(context: RunContext<StoredInput>, sender: Sender): Promise<SendOutput> {
   const built = await build(context, sender);
   if ("skip" in built) return { skipped: true, reason: built.skip };
-  const { idempotencyKey, signal, job: running } = context;
-  const message = outgoing(built.message, sender.from);
+  const { onSent, onFailed, ...message } = built;
   try {
-    const sending = sender.transport.send(message, { idempotencyKey, signal, jobId: running.id });
-    const { id, accepted, rejected }: SentMail = await untilAborted(sending, signal);
-    if (accepted.length === 0) throw new NotRetryable("the mail server refused all recipients");
-    await built.onSent?.({ id, accepted, rejected });
+    const { id, accepted, rejected } = await deliver(message, context, sender);
+    await onSent?.({ id, accepted, rejected });
     return { messageId: id, accepted, rejected };
   } catch (error) {
     // The error of the mail is the one that matters.
-    if (isFinal(error, context)) await Promise.resolve(built.onFailed?.(error)).catch(() => {});
+    if (isFinal(error, context)) await (async () => onFailed?.(error))().catch(() => {});
     throw error;
   }
 }
 
-type Built = { message: MessageFields } & Pick<TemplateMessage, "onSent" | "onFailed">;
-
-async function build(context: RunContext<StoredInput>, { templates }: Sender): Promise<Built | Skip> {
+/** The fields of the message, not checked yet. */
+async function build(context: RunContext<StoredInput>, { templates }: Sender): Promise<TemplateMessage | Skip> {
   const { template: name, data, ...given } = context.input;
-  if (name === undefined) return { message: given };
+  if (name === undefined) return given as TemplateMessage;
   const template = templates.get(name) as Template<unknown> | undefined;
   if (template === undefined) throw new Error(`there is no template ${show(name)} in this process`);
   const { idempotencyKey, signal, hf, job: running } = context;
@@ -164,9 +160,19 @@ async function build(context: RunContext<StoredInput>, { templates }: Sender): P
     template(data, { jobId: running.id, idempotencyKey, attempt: running.attempt, signal, hf }),
     signal,
   );
-  if ("skip" in result) return result;
-  const { onSent, onFailed, ...message } = result;
-  return { message: checked(name, { ...message, ...given }), ...(onSent && { onSent }), ...(onFailed && { onFailed }) };
+  return "skip" in result ? result : { ...result, ...(given as Partial<TemplateMessage>) };
+}
+
+async function deliver(
+  message: object,
+  { input, idempotencyKey, signal, job: running }: RunContext<StoredInput>,
+  { transport, from }: Sender,
+): Promise<SentMail> {
+  const complete = input.template === undefined ? (message as MessageFields) : checked(input.template, message);
+  const sending = transport.send(outgoing(complete, from), { idempotencyKey, signal, jobId: running.id });
+  const sent = await untilAborted(sending, signal);
+  if (sent.accepted.length === 0) throw new NotRetryable("the mail server refused all recipients");
+  return sent;
 }
 
 /** A template that returns an invalid message will return it again. */

@@ -1,6 +1,5 @@
-import { InvalidOptionError, type Holdfast } from "holdfast";
-import { durationMs, show } from "holdfast/pack";
-import type { Duration } from "holdfast";
+import { InvalidOptionError, type Duration, type Holdfast } from "holdfast";
+import { database, durationMs, show, type Database, type PostgresPool, type SqliteDatabase } from "holdfast/pack";
 
 /** Reads an option that must be a function. */
 export function readFunction<Given>(value: Given, field: string, example: string): Given {
@@ -35,4 +34,28 @@ export function readClient(hf: Holdfast): Holdfast {
 export interface WallClock {
   /** Milliseconds since 1970. */
   now(): number;
+}
+
+/** The options of packs with tables of their own. */
+export interface StorageOptions<Records> {
+  /** The database that holds the jobs: a better-sqlite3 database, or a pool of `pg`. */
+  db?: SqliteDatabase | PostgresPool;
+  /** Instead of `db`: your own storage, for example on DynamoDB. */
+  records?: Records;
+  /** The PostgreSQL schema of the tables. Default `"public"`. */
+  schema?: string;
+}
+
+/** Reads where a pack stores its records. */
+export function readStorage<Records>(
+  { db, records, schema }: StorageOptions<Records>,
+  { sql, methods }: { sql: (db: Database) => Records; methods: readonly string[] },
+): Records {
+  if (db !== undefined && records !== undefined)
+    throw new InvalidOptionError("records", "must not be combined with db; pass one of the two");
+  if (db !== undefined) return sql(database(db, schema === undefined ? {} : { schema }));
+  if (records === undefined)
+    throw new InvalidOptionError("db", "is missing; pass the database that holds the jobs, or your own records");
+  if (schema !== undefined) throw new InvalidOptionError("schema", "needs db");
+  return readPort(records, "records", methods, "see the type of this option");
 }

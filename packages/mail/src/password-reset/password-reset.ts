@@ -7,10 +7,18 @@ import {
   type JobType,
   type Logger,
 } from "holdfast";
-import { database, optionKeys, refuseUnknown, show, type PostgresPool, type SqliteDatabase } from "holdfast/pack";
+import { optionKeys, refuseUnknown, show } from "holdfast/pack";
 import { untilAborted } from "../attempt.js";
 import type { MailPack } from "../mail.js";
-import { readClient, readFunction, readPort, readPositiveDuration, type WallClock } from "../options.js";
+import {
+  readClient,
+  readFunction,
+  readPort,
+  readPositiveDuration,
+  readStorage,
+  type StorageOptions,
+  type WallClock,
+} from "../options.js";
 import type { TemplateMessage } from "../templates.js";
 import type { ResetRecords } from "./records.js";
 import { resetRoute } from "./route.js";
@@ -39,16 +47,10 @@ export interface ResetMessage<User extends ResetUser> {
 }
 
 /** Options of {@link passwordReset}. */
-export interface PasswordResetOptions<User extends ResetUser> {
+export interface PasswordResetOptions<User extends ResetUser> extends StorageOptions<ResetRecords> {
   /** What `mail()` returned. */
   mail: MailPack;
   users: ResetUsers<User>;
-  /** The database that holds the jobs: a better-sqlite3 database, or a pool of `pg`. */
-  db?: SqliteDatabase | PostgresPool;
-  /** Instead of `db`: your own storage, for example on DynamoDB. */
-  records?: ResetRecords;
-  /** The PostgreSQL schema of the tables. Default `"public"`. */
-  schema?: string;
   /** The address of the page on which the user sets the new password. */
   link: (token: string, user: User) => string;
   /** Builds the mail. Default: a short English one. */
@@ -91,6 +93,8 @@ const OPTIONS = optionKeys<PasswordResetOptions<ResetUser>>({
   clock: true,
 });
 
+const METHODS = ["install", "request", "create", "consume", "consumeIn"];
+
 const TEMPLATE = "password-reset";
 const TOKEN_BYTES = 32;
 const HOUR_MS = 3_600_000;
@@ -127,7 +131,7 @@ export function passwordReset<User extends ResetUser>(options: PasswordResetOpti
   readFunction(message, "message", "({ link }) => ({ subject, textBody })");
   const ttlMs = readTtl(options.ttl ?? HOUR_MS);
   const limit = readLimit(options.limit ?? 5);
-  const records = readRecords(options);
+  const records = readStorage(options, { sql: sqlRecords, methods: METHODS });
   const logger = readPort(options.logger ?? stderr, "logger", ["error"], "pass a logger such as pino's");
   const now = (): Date => new Date(clock.now());
 
@@ -185,17 +189,6 @@ function defaultMessage({ link, expiresAt }: ResetMessage<ResetUser>): Omit<Temp
     ].join("\n\n"),
     tag: TEMPLATE,
   };
-}
-
-function readRecords<User extends ResetUser>({ db, records, schema }: PasswordResetOptions<User>): ResetRecords {
-  if (db !== undefined && records !== undefined)
-    throw new InvalidOptionError("records", "must not be combined with db; pass one of the two");
-  if (db !== undefined) return sqlRecords(database(db, schema === undefined ? {} : { schema }));
-  if (records === undefined)
-    throw new InvalidOptionError("db", "is missing; pass the database that holds the jobs, or your own records");
-  if (schema !== undefined) throw new InvalidOptionError("schema", "needs db");
-  const methods = ["install", "request", "create", "consume", "consumeIn"];
-  return readPort(records, "records", methods, "see ResetRecords");
 }
 
 function readTtl(ttl: Duration): number {
