@@ -1,1 +1,18 @@
-export {};
+/** Transactional mail, password resets and newsletters as jobs of Holdfast. */
+export { mail } from "./mail.js";
+export type { Mail, MailOptions, MailPack, SendOutput } from "./mail.js";
+export type { Message, Recipients } from "./message.js";
+export type {
+  SendInput,
+  Skip,
+  Template,
+  TemplateContext,
+  TemplateInput,
+  TemplateMessage,
+  Templates,
+} from "./templates.js";
+export type { MailTransport, OutgoingMessage, SendContext, SentMail } from "./transport.js";
+export type { Address } from "./address.js";
+export { redact } from "./redact.js";
+export * from "./password-reset/index.js";
+export * from "./newsletter/index.js";

@@ -20,6 +20,6 @@ export type { PackSchema } from "./migrate.js";
 export { requirePeer } from "./require-peer.js";
 export { systemClock } from "../clock.js";
 export type { Clock, Timer } from "../clock.js";
-export { durationMs } from "../duration.js";
+export { durationMs, instantMs } from "../duration.js";
 export type { Duration } from "../duration.js";
-export { optionKeys, refuseUnknown, refuseUnknownIn } from "../options.js";
+export { optionKeys, readName, refuseUnknown, refuseUnknownIn, show } from "../options.js";

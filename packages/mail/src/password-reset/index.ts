@@ -1,0 +1,3 @@
+export { passwordReset } from "./password-reset.js";
+export type { PasswordReset, PasswordResetOptions, ResetMessage, ResetUser, ResetUsers } from "./password-reset.js";
+export type { ResetRecords, ResetRequest, ResetToken } from "./records.js";

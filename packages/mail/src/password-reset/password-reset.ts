@@ -1,0 +1,207 @@
+import { createHash, randomBytes, randomUUID } from "node:crypto";
+import {
+  InvalidOptionError,
+  type Duration,
+  type EnqueueOptions,
+  type Holdfast,
+  type JobType,
+  type Logger,
+} from "holdfast";
+import { optionKeys, refuseUnknown, show } from "holdfast/pack";
+import { untilAborted } from "../attempt.js";
+import type { MailPack } from "../mail.js";
+import {
+  readClient,
+  readFunction,
+  readPort,
+  readPositiveDuration,
+  readStorage,
+  type StorageOptions,
+  type WallClock,
+} from "../options.js";
+import type { TemplateMessage } from "../templates.js";
+import type { ResetRecords } from "./records.js";
+import { resetRoute } from "./route.js";
+import { sqlRecords } from "./sql-records.js";
+
+/** A user of the application, as far as a password reset needs it. It may have more fields, for the message. */
+export interface ResetUser {
+  readonly id: string;
+  readonly email: string;
+}
+
+/** Finds users. */
+export interface ResetUsers<User extends ResetUser> {
+  /** The user with this address, or null. Takes the address as it was typed, without spaces around it. */
+  byEmail(email: string, signal: AbortSignal): User | null | Promise<User | null>;
+  /** The user with this id, or null. */
+  byId(id: string, signal: AbortSignal): User | null | Promise<User | null>;
+}
+
+/** What the message of a password reset is built from. */
+export interface ResetMessage<User extends ResetUser> {
+  readonly user: User;
+  /** With the token. */
+  readonly link: string;
+  readonly expiresAt: Date;
+}
+
+/** Options of {@link passwordReset}. */
+export interface PasswordResetOptions<User extends ResetUser> extends StorageOptions<ResetRecords> {
+  /** What `mail()` returned. */
+  mail: MailPack;
+  users: ResetUsers<User>;
+  /** The address of the page on which the user sets the new password. */
+  link: (token: string, user: User) => string;
+  /** Builds the mail. Default: a short English one. */
+  message?: (given: ResetMessage<User>) => Omit<TemplateMessage, "to"> | Promise<Omit<TemplateMessage, "to">>;
+  /** How long a token is valid, counted from the request. A mail that could not be sent by then is not sent. Default `"1h"`. */
+  ttl?: Duration;
+  /** Requests for one address in an hour. Default 5. */
+  limit?: number;
+  /** Gets the errors of the route. Default: standard error. */
+  logger?: Pick<Logger, "error">;
+  /** Default: the system's. */
+  clock?: WallClock;
+}
+
+/** What {@link passwordReset} returns. */
+export interface PasswordReset {
+  /** None: a reset is a job `email.send` of the mail pack. */
+  readonly jobs: readonly JobType[];
+  /** Creates the tables. Call it at every start. */
+  install(hf: Holdfast): Promise<void>;
+  /** The handler of `POST /password-reset/request`, with `{ "email": "…" }` as JSON or as a form. */
+  request(hf: Holdfast): (request: Request) => Promise<Response>;
+  /** Uses up a token. Returns the id of its user; null if the token is wrong, used or expired. */
+  consume(token: string): Promise<string | null>;
+  /** The same in your transaction, with which the new password is stored. On SQLite it returns no promise. */
+  consumeIn(tx: unknown, token: string): string | null | Promise<string | null>;
+}
+
+const OPTIONS = optionKeys<PasswordResetOptions<ResetUser>>({
+  mail: true,
+  users: true,
+  db: true,
+  records: true,
+  schema: true,
+  link: true,
+  message: true,
+  ttl: true,
+  limit: true,
+  logger: true,
+  clock: true,
+});
+
+const METHODS = ["install", "request", "create", "consume", "consumeIn"];
+
+const TEMPLATE = "password-reset";
+const TOKEN_BYTES = 32;
+const HOUR_MS = 3_600_000;
+const MAX_TTL_MS = 7 * 24 * HOUR_MS;
+const MAX_LIMIT = 100;
+/** How long a request may take to find its user. */
+const LOOKUP_MS = 10_000;
+
+const stderr: Pick<Logger, "error"> = {
+  error: (fields, message) => console.error(message, ...Object.values(fields)),
+};
+
+/** The data of the job: no address, no token. */
+interface ResetData {
+  user: string;
+  expiresAt: string;
+}
+
+/**
+ * Password resets by mail: a route that requests one, a job that sends the link, and one-time tokens of which only a hash is stored.
+ *
+ * ```ts
+ * const reset = passwordReset({ mail: post, users, db, link: (token) => `https://club.example/reset?token=${token}` });
+ * await reset.install(hf);
+ * app.post("/password-reset/request", ({ req }) => requestReset(req.raw)); // requestReset = reset.request(hf)
+ * ```
+ */
+export function passwordReset<User extends ResetUser>(options: PasswordResetOptions<User>): PasswordReset {
+  refuseUnknown(options, OPTIONS, "passwordReset");
+  const { message = defaultMessage, clock = { now: () => Date.now() } } = options;
+  const mail = readPort(options.mail, "mail", ["addTemplate"], "pass what mail({ … }) returned");
+  const users = readPort(options.users, "users", ["byEmail", "byId"], "it finds your users");
+  const link = readFunction(options.link, "link", "(token) => `https://club.example/reset?token=${token}`");
+  readFunction(message, "message", "({ link }) => ({ subject, textBody })");
+  const ttlMs = readTtl(options.ttl ?? HOUR_MS);
+  const limit = readLimit(options.limit ?? 5);
+  const records = readStorage(options, { sql: sqlRecords, methods: METHODS });
+  const logger = readPort(options.logger ?? stderr, "logger", ["error"], "pass a logger such as pino's");
+  const now = (): Date => new Date(clock.now());
+
+  mail.addTemplate(TEMPLATE, async ({ user: id, expiresAt: until }: ResetData, { signal }) => {
+    const user = await users.byId(id, signal);
+    if (user === null) return { skip: "the user does not exist" };
+    const token = randomBytes(TOKEN_BYTES).toString("base64url");
+    const expiresAt = new Date(until);
+    await records.create({ hash: sha256(token), user: id, now: now(), expiresAt });
+    return { ...(await message({ user, link: link(token, user), expiresAt })), to: user.email };
+  });
+
+  /** Null, or when the next request for the address is allowed. */
+  async function requestReset(hf: Holdfast, email: string, aborted: AbortSignal): Promise<Date | null> {
+    const signal = AbortSignal.any([aborted, AbortSignal.timeout(LOOKUP_MS)]);
+    const user = await untilAborted(users.byEmail(email, signal), signal);
+    // For an unknown address, the same is done for a user that does not exist, and undone.
+    const id = user?.id ?? randomUUID();
+    const expiresAt = new Date(clock.now() + ttlMs);
+    const data: ResetData = { user: id, expiresAt: expiresAt.toISOString() };
+    const job: EnqueueOptions = {
+      expiresAt,
+      unique: { key: `${mail.prefix}reset:${id}`, scope: "waiting", onConflict: "replace" },
+    };
+    const address = sha256(email.toLowerCase());
+    return records.request({ address, now: now(), limit, perMs: HOUR_MS, keep: user !== null }, (tx) =>
+      hf.enqueue(mail.send, { template: TEMPLATE, data }, tx === undefined ? job : { ...job, tx }),
+    );
+  }
+
+  return Object.freeze({
+    jobs: Object.freeze([]),
+    async install(hf: Holdfast) {
+      readClient(hf);
+      await records.install();
+    },
+    request(hf: Holdfast) {
+      readClient(hf);
+      return resetRoute({ requestReset: (email, signal) => requestReset(hf, email, signal), clock, logger });
+    },
+    consume: async (token: string) => records.consume(sha256(String(token)), now()),
+    consumeIn: (tx: unknown, token: string) => records.consumeIn(tx, sha256(String(token)), now()),
+  });
+}
+
+function defaultMessage({ link, expiresAt }: ResetMessage<ResetUser>): Omit<TemplateMessage, "to"> {
+  const until = `${expiresAt.toISOString().slice(0, 16).replace("T", " ")} UTC`;
+  return {
+    subject: "Reset your password",
+    textBody: [
+      "Open this link to choose a new password:",
+      link,
+      `The link works once, until ${until}.`,
+      "If you did not ask for it, ignore this mail. Your password has not changed.",
+    ].join("\n\n"),
+    tag: TEMPLATE,
+  };
+}
+
+function readTtl(ttl: Duration): number {
+  const ms = readPositiveDuration(ttl, "ttl");
+  if (ms > MAX_TTL_MS) throw new InvalidOptionError("ttl", "must be at most 7 days");
+  return ms;
+}
+
+function readLimit(limit: number): number {
+  if (Number.isInteger(limit) && limit >= 1 && limit <= MAX_LIMIT) return limit;
+  throw new InvalidOptionError("limit", `${show(limit)} is not a whole number from 1 to ${MAX_LIMIT}`);
+}
+
+function sha256(secret: string): string {
+  return createHash("sha256").update(secret).digest("hex");
+}
