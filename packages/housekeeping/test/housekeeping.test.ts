@@ -15,8 +15,8 @@ describeDatabases((open) => {
   /** The present of the database. */
   async function now(): Promise<number> {
     if (given.dialect === "sqlite") return Date.now();
-    const [row] = await given.query("SELECT now() AS now");
-    return (row?.["now"] as Date).getTime();
+    const [{ now: found } = {}] = await given.query("SELECT now() AS now");
+    return (found as Date).getTime();
   }
 
   /** A time for a column. */
