@@ -25,19 +25,49 @@ function withoutUnused() {
   };
 }
 
-/** The first group that a module belongs to. Modules of none, such as the library of charts, keep chunks of their own. */
+/**
+ * Vite calls dynamic imports with a function that first loads what they import, and their style sheets. Here the one sheet is in the
+ * page, and modules import no others than those of the page, so that the function has nothing to do.
+ */
+function withoutPreload() {
+  return {
+    name: "without-preload",
+    enforce: /** @type {const} */ ("pre"),
+    /** @param {string} id */
+    load(id) {
+      return id === "\0vite/preload-helper.js" ? "export const __vitePreload = (load) => load();" : null;
+    },
+  };
+}
+
+/** In nested rules, browsers that have `light-dark()` need no "&" before a descendant. */
+function withoutAmpersands() {
+  return {
+    name: "without-ampersands",
+    enforce: /** @type {const} */ ("post"),
+    /** @param {unknown} _ @param {Record<string, import("vite").Rolldown.OutputAsset | import("vite").Rolldown.OutputChunk>} bundle */
+    generateBundle(_, bundle) {
+      for (const file of Object.values(bundle)) {
+        if (file.type !== "asset" || !file.fileName.endsWith(".css")) continue;
+        file.source = String(file.source).replaceAll(/(?<=[{};,])&(?: |(?=[>+]))/g, "");
+      }
+    },
+  };
+}
+
+/** The first group that a module belongs to. What only one group uses belongs to it: each export of another one is named twice. */
 const GROUPS = [
-  ["more", /\/src\/(?:views|overlays)\/(?!overview|jobs?[/.]|enqueue|failures\/placeholders)/],
+  ["more", /\/src\/(?:(?:views|overlays)\/(?!overview|jobs?[/.]|enqueue|failures\/placeholders)|ui\/(?:search|sign-in|toggle)\.)/],
   ["jobs", /\/src\/views\/jobs[/.]/],
-  ["job", /\/src\/(?:views\/job[/.]|ui\/(?:json-|schema-|field)|overlays\/enqueue)/],
-  ["overview", /\/src\/views\/overview(?:\.tsx$|\/(?!plot))/],
+  ["job", /\/src\/(?:views\/job[/.]|ui\/(?:json-|schema-|sending)|overlays\/enqueue)/],
+  ["overview", /\/src\/(?:views\/overview[/.]|ui\/time-(?:chart|scale))/],
   ["main", /\/src\/(?!views\/overview|overlays)|\/node_modules\/@?preact|preload-helper|rolldown.runtime/],
 ];
 
 export default defineConfig({
   root: import.meta.dirname,
   base: "./",
-  plugins: [withoutUnused()],
+  plugins: [withoutUnused(), withoutPreload(), withoutAmpersands()],
   oxc: {
     // Children as arguments of `h` are shorter than as a property.
     jsx: { runtime: "classic", pragma: "h", pragmaFrag: "Fragment" },
@@ -63,7 +93,7 @@ export default defineConfig({
     cssTarget: ["chrome123", "firefox121", "safari17.5"],
     rolldownOptions: {
       // Of the core, only what is used.
-      treeshake: { moduleSideEffects: (id) => !id.startsWith(core) },
+      treeshake: { moduleSideEffects: (id) => !id.startsWith(core), propertyReadSideEffects: false },
       input: { main: "src/main.tsx" },
       output: {
         // Small chunks compress badly.
