@@ -300,7 +300,7 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { emitOutages = tru
       if (isAsset(path)) return guarded(() => assetResponse(request, path));
       if (path === basePath && basePath !== "" && wantsPage(request)) return redirectTo(`${basePath}/`);
       if (!isView(path) || !wantsPage(request)) return next();
-      return guarded(() => pageResponse(basePath));
+      return guarded(() => pageResponse(basePath, path));
     });
   }
   for (const name of ROUTE_NAMES) {
