@@ -22,6 +22,12 @@ const TYPES = /** @type {Record<string, string>} */ ({
   ".svg": "image/svg+xml",
 });
 
+/** The groups of vite.config.mjs with views. */
+const VIEWS = ["overview", "jobs", "job", "more"];
+
+/** @param {string} file */
+const nameOf = (file) => file.replace("assets/", "");
+
 function versionOfSources() {
   const hash = createHash("sha256");
   const own = readdirSync(join(home, "src"), { recursive: true, withFileTypes: true })
@@ -38,11 +44,18 @@ export async function buildDashboard() {
   const comment = `// Made from ${versionOfSources()}\n`;
   if (existsSync(output) && readFileSync(output, "utf8").startsWith(comment)) return false;
   await build({ configFile: join(home, "vite.config.mjs"), logLevel: "error" });
-  /** @type {Record<string, { file: string, css?: string[], imports?: string[], isEntry?: boolean }>} */
+  /** @type {Record<string, { file: string, name?: string, css?: string[], imports?: string[], isEntry?: boolean }>} */
   const manifest = JSON.parse(readFileSync(join(site, ".vite/manifest.json"), "utf8"));
   const entry = Object.values(manifest).find(({ isEntry }) => isEntry);
   if (entry === undefined) throw new Error("the build of the dashboard has no entry");
-  const imported = (entry.imports ?? []).map((name) => manifest[name]?.file ?? "");
+  /** All files that a module needs, without those of the entry. @type {(name: string) => string[]} */
+  const filesOf = (name) => {
+    const { file = "", imports = [] } = manifest[name] === entry ? {} : (manifest[name] ?? {});
+    return file === "" ? [] : [...new Set([file, ...imports.flatMap(filesOf)])];
+  };
+  const imported = (entry.imports ?? []).flatMap(filesOf);
+  const views = Object.entries(manifest).filter(([, { name = "" }]) => VIEWS.includes(name));
+  if (views.length !== VIEWS.length) throw new Error(`the build of the dashboard has no module of ${VIEWS.join(", ")}`);
   const names = readdirSync(join(site, "assets")).toSorted();
   const styles = names.filter((name) => name.endsWith(".css"));
   const files = names.map((name) => {
@@ -50,8 +63,9 @@ export async function buildDashboard() {
     return [name, { type: TYPES[extname(name)] ?? "application/octet-stream", gzip: data }];
   });
   const text = `${comment}export const ENTRY = ${JSON.stringify({
-    script: entry.file.replace("assets/", ""),
-    preload: imported.map((file) => file.replace("assets/", "")),
+    script: nameOf(entry.file),
+    preload: imported.map(nameOf),
+    views: Object.fromEntries(views.map(([key, { name }]) => [name, filesOf(key).map(nameOf)])),
     styles,
   })};\nexport const FILES = ${JSON.stringify(Object.fromEntries(files))};\n`;
   mkdirSync(join(output, ".."), { recursive: true });

@@ -37,6 +37,22 @@ const done = (page: Page, text: string): ReturnType<Page["locator"]> =>
   page.getByRole("region", { name: "Operations" }).getByText(text);
 
 inBrowser("the list of jobs", () => {
+  it("asks for the jobs before everything else, and once for their counts", async () => {
+    const { page, open, hf, url } = await openDashboard({ jobs });
+    await hf.enqueue(mail, { to: "ada" });
+    const asked: string[] = [];
+    page.on("request", (request) => {
+      const path = request.url().slice(`${url}/api/admin/`.length);
+      if (request.url().startsWith(`${url}/api/admin/`)) asked.push(path);
+    });
+    await open("/jobs");
+    await tab(page, /pending 1/).waitFor();
+    const ofView = asked.filter((path) => !["session", "events"].includes(path));
+    expect(ofView[0]).toBe("jobs?limit=50&order=newest");
+    expect(asked.filter((path) => path.startsWith("jobs/")).length).toBeLessThanOrEqual(1);
+    expect(asked.filter((path) => path === "operations").length).toBeLessThanOrEqual(1);
+  });
+
   it("shows jobs newest first, and opens one", async () => {
     const { page, open, hf, url } = await openDashboard({ jobs });
     await addDead(hf, 1);

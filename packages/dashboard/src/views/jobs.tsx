@@ -19,7 +19,7 @@ import type { Sources } from "./jobs/filter-completion.js";
 import { parseFilter, STATES, withState, type Filter, type Known } from "./jobs/filter.js";
 import { JobList, type Order } from "./jobs/job-list.js";
 import { obstaclesOf, type Obstacles } from "./jobs/job-text.js";
-import { endedOperations, showRunning } from "./jobs/operations.js";
+import { endedOperations } from "./jobs/operations.js";
 import { OperationsPanel } from "./jobs/operations-panel.js";
 import { Selection } from "./jobs/selection.js";
 import { StateTabs } from "./jobs/state-tabs.js";
@@ -50,9 +50,6 @@ export default function Jobs(): JSX.Element {
   const filter = useMemo(() => next?.filter ?? read(q), [next, q]);
   const counts = useCounts(filter.conditions, filter.isImpossible);
   const total = sum((filter.conditions.state ?? STATES).map((state) => counts[state]));
-  useEffect(() => {
-    if (isViewer) void showRunning();
-  }, [isViewer]);
   useFreshness(list, isViewer, counts.reload);
   const rows = list?.rows.value;
   useEffect(() => {
@@ -165,7 +162,8 @@ function useList(
     left.set(key, list);
     return list;
   }, [q, order, version, isWaiting]);
-  useEffect(() => {
+  // Before everything else that the view loads.
+  useLayoutEffect(() => {
     if (next === undefined) return;
     if (next.cursor.peek() === undefined) void next.more();
     else void refresh(next);

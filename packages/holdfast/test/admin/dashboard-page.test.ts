@@ -18,6 +18,7 @@ describe("the dashboard's page", () => {
     const first = await send("/", PAGE);
     expect(first.headers.get("content-security-policy")).toBe(POLICY);
     expect(first.headers.get("x-content-type-options")).toBe("nosniff");
+    const withoutPreload = (page: string): string => page.replaceAll(/<link rel="modulepreload"[^>]*>\n/g, "");
     const page = await first.text();
     for (const path of [
       "/jobs",
@@ -30,12 +31,29 @@ describe("the dashboard's page", () => {
       "/tokens",
     ]) {
       const response = await send(path, PAGE);
-      expect([path, response.status, await response.text()]).toEqual([path, 200, page]);
+      const shown = withoutPreload(await response.text());
+      expect([path, response.status, shown]).toEqual([path, 200, withoutPreload(page)]);
     }
     // Nothing inline, and nothing from elsewhere.
     expect(page).not.toMatch(/<style|<script(?![^>]* src=)|style=|https?:/);
     const head = await send("/", { method: "HEAD", ...PAGE });
     expect([head.status, await head.text()]).toEqual([200, ""]);
+  });
+
+  it.each([
+    ["/", "overview"],
+    ["/jobs", "jobs"],
+    ["/jobs/0199-x", "job"],
+    ["/queues", "more"],
+    ["/schedules/a", "more"],
+  ])("loads the modules of %s before its script asks for them", async (path, name) => {
+    const { send } = await adminScene("sqlite::memory:");
+    const page = await (await send(path, PAGE)).text();
+    const preloaded = [...page.matchAll(/rel="modulepreload" href="\/assets\/(\w+)-/g)].map(([, file]) => file);
+    expect(preloaded).toContain(name);
+    expect(preloaded).not.toContain("main");
+    expect(preloaded).toHaveLength(new Set(preloaded).size);
+    for (const file of filesOf(page)) expect((await send(file)).status).toBe(200);
   });
 
   it("loads files that can be cached forever, compressed if the client accepts it", async () => {

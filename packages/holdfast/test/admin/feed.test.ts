@@ -157,7 +157,7 @@ it("costs an idle store less than a call a second", async () => {
   const { cancel } = readAll(feed.open("ada"));
   await vi.advanceTimersByTimeAsync(MINUTE_MS);
   const { stats, lists, paused } = calls;
-  expect({ stats, lists, paused }).toEqual({ stats: 13, lists: 26, paused: 7 });
+  expect({ stats, lists, paused }).toEqual({ stats: 13, lists: 26, paused: 5 });
   await cancel();
 });
 

@@ -33,14 +33,25 @@ export function wantsPage(request: Request): boolean {
   return /\btext\/html\b/.test(request.headers.get("accept") ?? "");
 }
 
-/** The page of all views. Its files are below the base path, whatever the depth of the view's URL. */
-export async function pageResponse(basePath: string): Promise<Response> {
+/** The module of the view at a path. */
+function moduleOf(path: string): "overview" | "jobs" | "job" | "more" {
+  if (path === "/") return "overview";
+  if (path === "/jobs") return "jobs";
+  return path.startsWith("/jobs/") ? "job" : "more";
+}
+
+/**
+ * The page of all views: they differ in what the browser loads first. Its files are below the base path, whatever the depth of the
+ * view's URL.
+ */
+export async function pageResponse(basePath: string, path: string): Promise<Response> {
   const { ENTRY } = await import("./files.js");
   const url = (name: string): string => `${basePath}${ASSETS}${name}`;
+  const preload = new Set([...ENTRY.preload, ...ENTRY.views[moduleOf(path)]]);
   const links = [
     ...ENTRY.styles.map((name) => `<link rel="stylesheet" href="${url(name)}">`),
-    ...ENTRY.preload.map((name) => `<link rel="modulepreload" href="${url(name)}">`),
     `<script type="module" src="${url(ENTRY.script)}"></script>`,
+    ...[...preload].map((name) => `<link rel="modulepreload" href="${url(name)}">`),
   ];
   const page = `<!doctype html>
 <html lang="en">

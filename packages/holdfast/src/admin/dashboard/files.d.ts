@@ -5,6 +5,8 @@ export declare const ENTRY: {
   readonly script: string;
   /** Modules that the script imports at once. */
   readonly preload: readonly string[];
+  /** Modules that the first view imports. */
+  readonly views: Readonly<Record<"overview" | "jobs" | "job" | "more", readonly string[]>>;
   readonly styles: readonly string[];
 };
 

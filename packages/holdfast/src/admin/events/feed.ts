@@ -50,7 +50,7 @@ interface Pace {
   /** After a change, and without one. Null: never. */
   polled: { changed: number; unchanged: number } | null;
 }
-const PACE: Pace = { changed: 2, countsChanged: 2, counts: 5, paused: 10, polled: { changed: 10, unchanged: 5 } };
+const PACE: Pace = { changed: 2, countsChanged: 2, counts: 5, paused: 15, polled: { changed: 10, unchanged: 5 } };
 // Counts take a request for each lane and shard there, and lists of the newest jobs one for each type. So progress is not sent.
 const METERED_PACE: Pace = {
   changed: 4,

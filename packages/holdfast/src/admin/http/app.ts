@@ -313,7 +313,7 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { emitOutages = tru
       // Without a redirect to the path with a slash at its end: Next.js redirects from there to this one.
       const isPage = isView(path) || path === basePath;
       if (!isPage || !wantsPage(request)) return next();
-      return guarded(() => pageResponse(basePath));
+      return guarded(() => pageResponse(basePath, path));
     });
   }
   for (const name of ROUTE_NAMES) {

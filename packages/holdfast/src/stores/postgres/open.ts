@@ -44,7 +44,7 @@ import { Listener } from "./notify/listener.js";
 import { migrate, pendingMigrations, undoMigrations, type UndoOptions } from "./schema/migrate.js";
 import { Notifier, NOTIFY } from "./notify/notifier.js";
 import { migrationScript, type ScriptOptions } from "./schema/migration-plan.js";
-import { isByIds, queryOperations } from "./jobs/queries.js";
+import { needsSnapshot, queryOperations } from "./jobs/queries.js";
 import { queueOperations } from "./jobs/queues.js";
 import { Recorder } from "./jobs/recorder.js";
 import { readCursor } from "./jobs/transition-cursors.js";
@@ -370,7 +370,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
       tracked(async () => {
         refuseForeignCursor(page);
         const read = (runner: Runner): ReturnType<typeof queries.list> => queries.list(runner, filter, page, time());
-        const found = await (isByIds(filter, page) ? read(db) : db.snapshot(read));
+        const found = await (needsSnapshot(filter) ? db.snapshot(read) : read(db));
         rollup.trigger();
         return found;
       }),

@@ -24,7 +24,7 @@ import { NOW, WAITING, type Sql } from "../connection/sql.js";
 
 export interface QueryOperations {
   get(runner: Runner, id: string, scope: Scope): Promise<StoredJob | null>;
-  /** Several statements, of one snapshot. */
+  /** Several statements, of one snapshot if the filter needs that. */
   list(runner: Runner, filter: JobFilter, page: PageRequest, now: number | null): Promise<JobPage>;
   skip(runner: Runner, filter: JobFilter, page: Omit<PageRequest, "payloads">, now: number | null): Promise<Skipped>;
   stats(runner: Runner, now: number | null): Promise<StoreStats>;
@@ -170,10 +170,14 @@ export function queryOperations(sql: Sql): QueryOperations {
 /** What a row of the stats is: a count, the oldest due job of a queue, or how many jobs ended in the last minute. */
 type StatsRow = [kind: "count" | "due" | "pace", queue: string, type: string, state: string, n: number];
 
-/** Jobs that were asked for by nothing but their ids need no plan, and no snapshot: one statement reads them. */
-export function isByIds({ ids, ...others }: JobFilter, { limit, cursor }: PageRequest): boolean {
-  const isPlain = Object.values(others).every((value) => value === undefined);
-  return ids !== undefined && isPlain && cursor === null && ids.length <= limit;
+/** Whether statements of a list must see one snapshot: meanwhile, a job may no longer match. Without conditions, and by ids, it always does. */
+export function needsSnapshot({ ids: _ids, ...others }: JobFilter): boolean {
+  return Object.values(others).some((value) => value !== undefined);
+}
+
+/** Jobs that are asked for by nothing but their ids need no plan: one statement reads them. */
+function isByIds(filter: JobFilter, { limit, cursor }: PageRequest): boolean {
+  return filter.ids !== undefined && !needsSnapshot(filter) && cursor === null && filter.ids.length <= limit;
 }
 
 /** The columns of a job, in order, with the SQL of each; the tables differ in the empty ones. */
