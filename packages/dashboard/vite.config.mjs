@@ -57,7 +57,10 @@ function withoutAmpersands() {
 
 /** The first group that a module belongs to. What only one group uses belongs to it: each export of another one is named twice. */
 const GROUPS = [
-  ["more", /\/src\/(?:(?:views|overlays)\/(?!overview|jobs?[/.]|enqueue|failures\/placeholders)|ui\/(?:search|sign-in|toggle)\.)/],
+  [
+    "more",
+    /\/src\/(?:(?:views|overlays)\/(?!overview|jobs?[/.]|enqueue|failures\/placeholders)|ui\/(?:search|sign-in|toggle)\.)/,
+  ],
   ["jobs", /\/src\/views\/jobs[/.]/],
   ["job", /\/src\/(?:views\/job[/.]|ui\/(?:json-|schema-|sending)|overlays\/enqueue)/],
   ["overview", /\/src\/(?:views\/overview[/.]|ui\/time-(?:chart|scale))/],

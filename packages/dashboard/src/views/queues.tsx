@@ -142,9 +142,9 @@ function Table({ rows, isAll, list, hasWorkers }: TableProps): JSX.Element {
               <th class="num p2">Retrying</th>
               <th class="num">Dead</th>
               <th class="num p2">Per s</th>
-              <th class="num p3">Wait p95</th>
+              <th class="num p3 p4">Wait p95</th>
               <th class="num p2">Oldest due</th>
-              <th class="num p3">Priorities</th>
+              <th class="num p3 p4">Priorities</th>
               {may("operator") && (
                 <th class="act">
                   <span class="sr">Actions</span>
@@ -278,9 +278,9 @@ function Row({ row, list, hasWorkers, isAll }: RowProps): JSX.Element {
       <td class={`num p2 ${(row.perSecond ?? 0) === 0 ? "zero" : ""}`}>
         {row.perSecond === null ? "–" : row.perSecond.toFixed(1)}
       </td>
-      <td class="num p3 t2">{row.waitP95 === null ? "–" : duration(row.waitP95)}</td>
+      <td class="num p3 p4 t2">{row.waitP95 === null ? "–" : duration(row.waitP95)}</td>
       <td class={`num p2 ${dueClass}`}>{due}</td>
-      <td class="num p3 t2" title={row.priorities.join(", ")}>
+      <td class="num p3 p4 t2" title={row.priorities.join(", ")}>
         {row.priorities.slice(0, 4).join(", ")}
         {row.priorities.length > 4 && "…"}
       </td>

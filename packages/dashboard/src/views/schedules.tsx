@@ -133,11 +133,11 @@ function Table({ schedules, list }: { schedules: readonly ScheduleSummary[]; lis
             <th>On</th>
             <th>Schedule</th>
             <th class="p2">Timing</th>
-            <th class="p3">Job type</th>
+            <th class="p3 p4">Job type</th>
             <th class="p3">Last 20 runs</th>
             <th class="p2">Last run</th>
             <th class="num">Next run</th>
-            <th class="p3">Defined in</th>
+            <th class="p3 p4">Defined in</th>
             <th class="act">
               <span class="sr">Actions</span>
             </th>
@@ -188,7 +188,7 @@ function Row({ schedule, list }: { schedule: ScheduleSummary; list: Resource<Loa
         </code>
         <small>{cron === null ? "anchored" : timezone}</small>
       </td>
-      <td class="p3 t2">
+      <td class="p3 p4 t2">
         <span class="cut type" dir="auto" title={type}>
           {type}
         </span>
@@ -221,7 +221,7 @@ function Row({ schedule, list }: { schedule: ScheduleSummary; list: Resource<Loa
           </>
         )}
       </td>
-      <td class="p3">
+      <td class="p3 p4">
         <Origin schedule={schedule} />
       </td>
       <td class="act">

@@ -94,7 +94,7 @@ export function JobRow({ row, index, list, selection, obstacles, isPlain }: JobR
       <td class="num t2">
         <Time at={job.createdAt} />
       </td>
-      <td class="num p3 t2">{time}</td>
+      <td class="num p3 p4 t2">{time}</td>
     </tr>
   );
 }

@@ -171,7 +171,7 @@ function TableHead({ list, selection }: Pick<JobTableProps, "list" | "selection"
             <Icon name="sort" class={isNewest ? "" : "flip"} />
           </button>
         </th>
-        <th scope="col" class="num p3">
+        <th scope="col" class="num p3 p4">
           Timing
         </th>
       </tr>
