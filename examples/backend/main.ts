@@ -1,0 +1,1 @@
+console.log("The walk is not written yet.");
