@@ -98,7 +98,7 @@ inBrowser("the list of jobs", () => {
     await field(page).fill("type:email.*");
     await page.keyboard.press("Enter");
     await rows(page).getByText("email.receipt").waitFor();
-    expect(await rows(page).count()).toBe(2);
+    await expect.poll(() => rows(page).count()).toBe(2);
     await page.keyboard.type('user:"Ada L" ');
     await expect.poll(() => rows(page).count()).toBe(1);
     await page.keyboard.press("Escape");

@@ -11,7 +11,7 @@ const long = job({
 });
 
 inBrowser("the layout", () => {
-  it.each([1_440, 1_280, 1_182])("has room for long names at %i px", async (width) => {
+  it.each([1_440, 1_280, 1_182])("has space for long names at %i px", async (width) => {
     const { page, open, hf } = await openDashboard({ jobs: [long], width });
     await hf.schedule("monthly-export-of-all-customer-invoices-and-credit-notes", {
       job: long,

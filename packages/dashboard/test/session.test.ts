@@ -164,7 +164,7 @@ inBrowser("the event stream", () => {
     await row.getByText("pending").first().waitFor();
     await vi.waitUntil(() => proxy.streams() === 1);
     proxy.refuse(status);
-    // While there is no stream, nothing tells the page.
+    // While there is no stream, the page is not informed.
     await hf.cancel(String(id));
     await page.waitForResponse((response) => response.status() === status);
     proxy.refuse(null);

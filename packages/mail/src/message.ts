@@ -110,7 +110,7 @@ function checkMessage(message: MessageFields, check: Check): void {
   if (message.to === undefined) missing("to");
   if (message.subject === undefined) missing("subject");
   if (message.textBody === undefined && message.htmlBody === undefined) {
-    missing("textBody", "is missing; a message needs a textBody, an htmlBody, or both");
+    missing("textBody", "is missing; a message needs textBody, htmlBody, or both");
   }
   const { to = [], cc = [], bcc = [] } = message;
   const count = [to, cc, bcc].flatMap(listOf).length;

@@ -8,7 +8,7 @@ export type ProcessType = JobType<ProcessInput, ProcessOutput>;
 /** What the route needs of a client. */
 export type EnqueueClient = Pick<Holdfast, "enqueue">;
 
-/** An event with the text that Stripe sent. */
+/** An event with the body as Stripe sent it. */
 export interface ReceivedEvent {
   readonly event: StripeEvent;
   readonly text: string;

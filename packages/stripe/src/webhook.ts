@@ -49,7 +49,7 @@ const BODY_PROBLEMS: Readonly<Record<BodyProblem, [status: number, code: string,
   incomplete: [400, "BODY_INCOMPLETE", "the body is incomplete"],
 };
 
-/** Bytes that are not UTF-8 are replaced, and then refused like any other text that is not JSON. */
+/** Bytes that are not UTF-8 are replaced, and then refused like any other body that is not JSON. */
 function decode(body: Uint8Array): string {
   return new TextDecoder().decode(body);
 }

@@ -9,7 +9,7 @@ import { runJobs } from "./run-jobs.js";
 
 export { CommandError, UsageError } from "./errors.js";
 
-/** A flag: a switch, or a text such as `--list weekly`. */
+/** A flag: a switch, or a string such as `--list weekly`. */
 export interface PackFlag {
   readonly kind: "switch" | "text";
   /** One sentence. */

@@ -14,7 +14,7 @@ export function postgresDatabase(pool: PostgresPool, schema: string): Database {
         await client.query("BEGIN");
         const result = await runSteps(work(transactionOn(client)));
         const { command } = await client.query("COMMIT");
-        // PostgreSQL answers so if a statement of the transaction had failed and the error was caught.
+        // PostgreSQL returns this if a statement of the transaction had failed and the error was caught.
         if (command === "ROLLBACK")
           throw new Error("the transaction was rolled back, because one of its statements failed");
         return result;

@@ -51,7 +51,7 @@ describe("a message", () => {
   it.each([
     ["to is missing", { ...good, to: undefined }],
     ["subject is missing", { to: "ada@example.com", textBody: "Hello" }],
-    ["needs a textBody, an htmlBody, or both", { to: "ada@example.com", subject: "Hi" }],
+    ["needs textBody, htmlBody, or both", { to: "ada@example.com", subject: "Hi" }],
     ["textBody must not be empty", { ...good, textBody: "" }],
     ["subject must be one line", { ...good, subject: "Hi\r\nBcc: eve@example.com" }],
     ["to must be an address", { ...good, to: "ada" }],

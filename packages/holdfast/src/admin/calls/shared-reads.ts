@@ -23,7 +23,7 @@ interface Kept {
 
 /**
  * Reads that callers share who accept results of some seconds ago: `cache-control: max-age=5`. So any number of open pages costs the
- * store as much as one. A change through this server ends them all: whoever makes it sees it.
+ * store as much as one. A change through this server ends them all, so its caller sees it.
  */
 export class SharedReads {
   readonly #kept = new Map<string, Kept>();

@@ -253,7 +253,7 @@ export class Feed {
     this.#ticking = true;
     this.#ticks++;
     try {
-      // First: whoever is no longer authorized gets nothing of what follows.
+      // First: callers that are no longer authorized get nothing of what follows.
       if (this.#isDue("callers", TICKS_BETWEEN_CHECKS)) await this.#endUnauthorized();
       const { changed, counts, countsChanged } = this.#pace;
       const isChanged = this.#changed.size > 0 && this.#isDue("changed", changed);

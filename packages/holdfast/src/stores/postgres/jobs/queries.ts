@@ -77,7 +77,7 @@ export function queryOperations(sql: Sql): QueryOperations {
     "read_log",
     `SELECT at::float8, line FROM (SELECT n, at, line FROM ${s}.log WHERE job = $1::uuid ORDER BY n DESC LIMIT ${LIMITS.logLines}) l ORDER BY n`,
   );
-  // In one statement: whoever watches the counts reads them all the time.
+  // In one statement: pages that show the counts read them all the time.
   const stats = sql.statement(
     "stats",
     `WITH ${NOW}, oldest AS (
