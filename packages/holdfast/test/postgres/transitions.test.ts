@@ -276,6 +276,18 @@ describe("transitions", () => {
     await expect(store.transitions(cursor, 10)).rejects.toThrow(InvalidOptionError);
   });
 
+  it("of a large batch are stored without compression", async () => {
+    const { store, sql } = await openScene(server);
+    await store.recordTransitions(FOR_MS);
+    // Ids as the engine makes them: they begin with the time, and could be compressed.
+    const jobs = newJobs(500).map((job) => ({ ...job, id: `01900000-0000-7000${job.id.slice(18)}` }));
+    await addAll(store, jobs);
+    const rows = await sql(
+      "SELECT cardinality(jobs) AS jobs, pg_column_compression(jobs) AS method FROM $s.transitions",
+    );
+    expect(rows).toEqual([{ jobs: 500, method: null }]);
+  });
+
   it("of eight concurrent writers are all read, each once and in order", async () => {
     const { store, address } = await openScene(server);
     const { postgres } = await import("holdfast/postgres");

@@ -95,3 +95,14 @@ CREATE INDEX IF NOT EXISTS live_fingerprint ON ${s}.live (fingerprint, seq DESC 
 CREATE INDEX IF NOT EXISTS archive_fingerprint ON ${s}.archive (fingerprint, seq DESC NULLS LAST) WHERE fingerprint IS NOT NULL;`,
   down: ({ schema: s }) => `DROP INDEX ${s}.live_fingerprint, ${s}.archive_fingerprint;`,
 };
+
+/**
+ * A row of 500 jobs is 8 KB, which PostgreSQL would compress: 2 to 3 ms for each batch of a busy worker, 25 % of its claims, and ids
+ * hardly shrink. Rows of fewer than about 100 jobs are not affected.
+ */
+export const TRANSITION_STORAGE: Migration = {
+  version: 13,
+  name: "transitions without compression",
+  up: ({ schema: s }) => `ALTER TABLE ${s}.transitions ALTER COLUMN jobs SET STORAGE EXTERNAL;`,
+  down: ({ schema: s }) => `ALTER TABLE ${s}.transitions ALTER COLUMN jobs SET STORAGE EXTENDED;`,
+};
