@@ -20,6 +20,9 @@ const CHECKS_AFTER_EVENT = 12;
  * alone, every 10 ms when active and every 40 ms when idle, takes 7.6 ms from an enqueue to the handler in another process.
  * A file event of the write-ahead log starts polling every millisecond until the commit is visible: 3.5 ms (medians, see
  * docs/decisions/0002). Polling stays, because some systems and all network file systems send no events.
+ *
+ * Between an event and the end of the checks that follow it, there is no watcher: a transaction of another process is hundreds of
+ * writes, and to receive them all took 8 % of a core in a process that followed a busy worker.
  */
 export class WalWatcher {
   readonly #file: string;
@@ -68,12 +71,13 @@ export class WalWatcher {
   }
 
   #onTimer(): void {
-    if (!this.receivesEvents) this.#openWatcher();
     if (this.#checksAfterEvent > 0) this.#checksAfterEvent--;
     if (this.#check()) {
       this.#checksAfterEvent = 0;
       this.#lastChangeAt = performance.now();
     }
+    // A write before this is noticed by the next check.
+    if (this.#checksAfterEvent === 0) this.#openWatcher();
     this.#schedule();
   }
 
@@ -106,6 +110,7 @@ export class WalWatcher {
   #onEvent(): void {
     const now = performance.now();
     if (now - this.#lastOwnUseAt < this.#intervals.ownWriteMs) return;
+    this.#closeWatcher();
     this.#checksAfterEvent = CHECKS_AFTER_EVENT;
     this.#lastChangeAt = now;
     this.#schedule();
