@@ -33,6 +33,17 @@ it("checks when a file event shows a write to the log", async () => {
   await until("another check", () => checks() > before);
 });
 
+it("receives no further events until it has checked", async () => {
+  const { wal, watcher, checks } = scene({ ...EVENTS_ONLY, afterEventMs: 20 });
+  writeFileSync(wal, "");
+  watcher.watch(true);
+  appendFileSync(wal, "1");
+  await until("it to receive no events", () => !watcher.receivesEvents);
+  expect(checks()).toBe(0);
+  await until("it to receive events again", () => watcher.receivesEvents);
+  expect(checks()).toBe(1);
+});
+
 it("receives events of a log that was deleted and created again", async () => {
   const { wal, watcher } = scene({ ...EVENTS_ONLY, idleMs: 1, activeMs: 1 });
   writeFileSync(wal, "");
