@@ -70,7 +70,7 @@ export function transitionOperations(sql: Sql): TransitionOperations {
        SELECT f.epoch = $2::bigint AND f.until > t.now AND NOT coalesce(${isEarlier("$3::pg_snapshot", "f.deleted::pg_snapshot")}, false) AS is_valid
        FROM ${s}.following f, t
      ), rows AS MATERIALIZED (
-       SELECT r.n, r.at, r.queue, r.type, r.state, r.jobs, pg_catalog.cardinality(r.jobs) AS size FROM ${s}.transitions r
+       SELECT r.n, r.at, r.queue, r.type, r.state, r.jobs, r.size FROM ${s}.transitions r
        WHERE ${rows} AND (SELECT is_valid FROM f)
          AND NOT pg_catalog.pg_visible_in_snapshot(r.xid, $3::pg_snapshot) AND pg_catalog.pg_visible_in_snapshot(r.xid, ${upTo})
        -- One more: all jobs of the first one may have been returned.
@@ -96,15 +96,15 @@ export function transitionOperations(sql: Sql): TransitionOperations {
   const nextPage = sql.statement("more_transitions", pageText("$4::pg_snapshot", "r.n >= $6::bigint"));
 
   const lock = sql.statement("lock_following", `SELECT 1 FROM ${s}.following FOR UPDATE`);
-  const isDeleted = `o.at < $2::bigint OR o.passed <= (SELECT pg_catalog.sum(pg_catalog.cardinality(a.jobs)) FROM ${s}.transitions a) - ${LIMITS.transitions}`;
+  const isDeleted = `o.at < $2::bigint OR o.passed <= (SELECT pg_catalog.sum(a.size) FROM ${s}.transitions a) - ${LIMITS.transitions}`;
   const purge = sql.statement(
     "purge_transitions",
     `WITH ${NOW}, oldest AS MATERIALIZED (
        SELECT h.address, h.at, h.size, pg_catalog.sum(h.size) OVER (ORDER BY h.n) AS passed
-       FROM (SELECT ctid AS address, n, at, pg_catalog.cardinality(jobs) AS size FROM ${s}.transitions ORDER BY n LIMIT $3::bigint) h
+       FROM (SELECT ctid AS address, n, at, size FROM ${s}.transitions ORDER BY n LIMIT $3::bigint) h
      ), gone AS (
        DELETE FROM ${s}.transitions WHERE ctid = ANY (ARRAY(
-         SELECT o.address FROM oldest o WHERE (${isDeleted}) AND o.passed - o.size < $3::bigint)) RETURNING xid, jobs
+         SELECT o.address FROM oldest o WHERE (${isDeleted}) AND o.passed - o.size < $3::bigint)) RETURNING xid, size
      ), horizon AS MATERIALIZED (
        -- The oldest snapshot that contains all of them.
        SELECT coalesce((SELECT p.snapshot FROM ${s}.following f CROSS JOIN LATERAL pg_catalog.unnest(f.snapshots) WITH ORDINALITY AS p (snapshot, place)
@@ -122,7 +122,7 @@ export function transitionOperations(sql: Sql): TransitionOperations {
        FROM (SELECT t.now, pg_catalog.abs(t.now - o.snapshot_at) >= ${SNAPSHOT_EVERY_MS} AS is_due FROM t, ${s}.following o) n LEFT JOIN horizon h ON true
        RETURNING f.until
      )
-     SELECT least($3::bigint, (SELECT coalesce(pg_catalog.sum(pg_catalog.cardinality(jobs)), 0) FROM gone))::float8,
+     SELECT least($3::bigint, (SELECT coalesce(pg_catalog.sum(size), 0) FROM gone))::float8,
        -- So that statements need not record any more. The lock prevents that another process begins to follow meanwhile.
        (SELECT CASE WHEN c.until <= t.now THEN pg_catalog.setval(${sequence}, 0) END FROM changed c, t)::float8`,
   );

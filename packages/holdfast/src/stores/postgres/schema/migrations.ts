@@ -1,6 +1,6 @@
 import { API_NAMES } from "./api-names.js";
 import { CHECKED_FUNCTIONS, FUNCTIONS, FUNCTIONS_AGAIN } from "./functions.js";
-import { FINGERPRINT_INDEXES, FOLLOWING, TRANSITION_STORAGE } from "./following.js";
+import { FINGERPRINT_INDEXES, FOLLOWING, TRANSITION_ROWS } from "./following.js";
 import { JOB_SETTINGS, PURGE_INDEX } from "./job-settings.js";
 import { LANE_MARKS } from "./lane-marks.js";
 import { OPERATIONS } from "./operations.js";
@@ -20,5 +20,5 @@ export const MIGRATIONS: readonly Migration[] = [
   FOLLOWING,
   FINGERPRINT_INDEXES,
   OPERATIONS,
-  TRANSITION_STORAGE,
+  TRANSITION_ROWS,
 ];
