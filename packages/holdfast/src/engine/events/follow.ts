@@ -26,7 +26,7 @@ export interface Transition {
   /** The new state. A new job is `pending`. */
   to: State;
   at: Date;
-  /** Continues here: `hf.follow({ cursor })` may repeat up to a few hundred transitions, and misses none. */
+  /** Continues here: `hf.follow({ cursor })` may repeat up to 2,000 transitions, and misses none. */
   cursor: string;
 }
 
