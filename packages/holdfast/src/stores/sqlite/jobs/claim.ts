@@ -199,6 +199,8 @@ export function claimOperation(
       queue,
       type,
       state: "claimed",
+      attempt: count.attempt,
+      releases: row[COLUMN.releases],
       hasSettings: row[COLUMN.settings] !== null,
     });
   }

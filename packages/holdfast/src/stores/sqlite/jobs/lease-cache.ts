@@ -7,6 +7,8 @@ export interface CachedLease {
   queue: string;
   type: string;
   state: State;
+  attempt: number;
+  releases: number;
   /** The job has settings of its own, so its purge time must be computed. */
   hasSettings: boolean;
 }

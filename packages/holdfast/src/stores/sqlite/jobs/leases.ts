@@ -6,7 +6,7 @@ import { columnPositions } from "../../column-positions.js";
 import { fromColumns, toColumns, type Columns } from "../thread/columns.js";
 import type { Counts } from "./counts.js";
 import type { History } from "./history.js";
-import type { LeaseCache } from "./lease-cache.js";
+import type { CachedLease, LeaseCache } from "./lease-cache.js";
 import { purgeTime } from "./purge-time.js";
 
 interface LeaseRow {
@@ -51,15 +51,15 @@ export function leaseOperations(
   const setPurgeTime = db.prepare(
     `UPDATE holdfast_jobs SET purge_at = coalesce(@now + @purgeMs, ${purgeTime("state", "@now")}) WHERE seq = @seq`,
   );
-  const finishIfHeld = db.prepare(
-    `UPDATE holdfast_jobs SET state = ?, output = ?, due_at = NULL, finished_at = ?, updated_at = ?, attempt = ?,
-       releases = ?, started_at = coalesce(started_at, ?)
-     WHERE seq = ? AND id = ? AND fence = ? AND state = ? AND cancel_at IS NULL AND purge_at IS NULL`,
+  const isHeld = "seq = ? AND id = ? AND fence = ? AND state = ? AND cancel_at IS NULL AND purge_at IS NULL";
+  // The claim has set `attempt` and `releases`. To set them again would take 2 % of a settlement.
+  const completeIfHeld = db.prepare(
+    `UPDATE holdfast_jobs SET state = 'completed', output = ?, due_at = NULL, finished_at = ?, updated_at = ?,
+       started_at = coalesce(started_at, ?) WHERE ${isHeld}`,
   );
-  const finishIfHeldWithError = db.prepare(
+  const finishWithErrorIfHeld = db.prepare(
     `UPDATE holdfast_jobs SET state = ?, due_at = NULL, finished_at = ?, updated_at = ?, attempt = ?, releases = ?,
-       error = ?, error_code = ?, error_at = ?, fingerprint = ?, started_at = coalesce(started_at, ?)
-     WHERE seq = ? AND id = ? AND fence = ? AND state = ? AND cancel_at IS NULL AND purge_at IS NULL`,
+       error = ?, error_code = ?, error_at = ?, fingerprint = ?, started_at = coalesce(started_at, ?) WHERE ${isHeld}`,
   );
   const makeWaiting = db.prepare(
     `UPDATE holdfast_jobs SET state = ?, due_at = ?, run_at = ?, updated_at = ?, attempt = ?, releases = ?,
@@ -77,31 +77,29 @@ export function leaseOperations(
 
   /** The fast path for most jobs: completed, or rejected without running, under a cached lease. */
   function finishCached(outcome: Outcome, now: number): boolean {
-    const { id, fence, to, output, attempt, releases, startedAt, error } = outcome;
+    const { id, to } = outcome;
     const row = leased.get(id);
     leased.forget(id);
     const isPlain = isFinished(to) && outcome.attemptRecord === null && outcome.keep && outcome.purgeMs === null;
-    if (row === undefined || row.fence !== fence || !isPlain || row.hasSettings) return false;
-    const guard = [row.seq, id, fence, row.state];
-    const done =
-      error === null
-        ? finishIfHeld.run(to, output, now, now, attempt, releases, startedAt, ...guard)
-        : finishIfHeldWithError.run(
-            to,
-            now,
-            now,
-            attempt,
-            releases,
-            error.message,
-            error.code,
-            now,
-            error.fingerprint ?? null,
-            startedAt,
-            ...guard,
-          );
-    if (done.changes === 0) return false;
+    if (row === undefined || row.fence !== outcome.fence || !isPlain || row.hasSettings) return false;
+    if (!finishIfHeld(outcome, row, now)) return false;
     counts.recordStateChange(id, row.queue, row.type, row.state, to);
     return true;
+  }
+
+  function finishIfHeld(
+    { id, to, output, attempt, releases, startedAt, error }: Outcome,
+    row: CachedLease,
+    now: number,
+  ): boolean {
+    const guard = [row.seq, id, row.fence, row.state];
+    if (error !== null) {
+      const { message, code, fingerprint = null } = error;
+      const values = [to, now, now, attempt, releases, message, code, now, fingerprint, startedAt];
+      return finishWithErrorIfHeld.run(...values, ...guard).changes > 0;
+    }
+    if (to !== "completed" || attempt !== row.attempt || releases !== row.releases) return false;
+    return completeIfHeld.run(output, now, now, startedAt, ...guard).changes > 0;
   }
 
   function settleOne(outcome: Outcome, now: number): SettleResult {
