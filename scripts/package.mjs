@@ -176,7 +176,6 @@ async function use({ name, version, bin: commands = {}, exports }, home) {
   for (const [command, file] of Object.entries(commands)) {
     const { stdout } = await run(process.execPath, [join(home, file), "--version"], { cwd: directory });
     if (stdout.trim() !== version) throw new Error(`${command} --version prints ${stdout}`);
-    if (!readFileSync(join(home, file), "utf8").startsWith("#!")) throw new Error(`${command} cannot be executed`);
   }
 }
 
