@@ -1,7 +1,7 @@
 // Compiles every project. First deletes outputs whose source no longer exists, because `tsc -b` leaves them behind, and a
 // deleted module would still be importable, tested and published.
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { bundlePackage } from "./bundle.mjs";
 import { buildDashboard } from "./dashboard.mjs";
@@ -26,11 +26,22 @@ function removeOrphans(sources, outputs) {
   }
 }
 
-/** For `npx holdfast` in a clone: npm links commands when it installs, and this one did not exist yet. */
-function linkCommand() {
+/** For `npx holdfast` in a clone: npm links commands when it installs, and they did not exist yet. */
+function linkCommands() {
   const isWindows = process.platform === "win32";
-  if (existsSync(join(root, "node_modules/.bin", isWindows ? "holdfast.cmd" : "holdfast"))) return;
-  spawnSync("npm", ["rebuild", "holdfast", "--ignore-scripts"], { cwd: root, stdio: "ignore", shell: isWindows });
+  /** @type {string[]} */
+  const unlinked = [];
+  for (const folder of readdirSync(join(root, "packages"))) {
+    /** @type {{ name: string, bin?: Record<string, string> }} */
+    const { name: owner, bin = {} } = readJson(`packages/${folder}/package.json`);
+    for (const [name, file] of Object.entries(bin)) {
+      // npm does so when it links, and the compiler may write the file anew.
+      chmodSync(join(root, "packages", folder, file), 0o755);
+      if (!existsSync(join(root, "node_modules/.bin", isWindows ? `${name}.cmd` : name))) unlinked.push(owner);
+    }
+  }
+  if (unlinked.length === 0) return;
+  spawnSync("npm", ["rebuild", ...unlinked, "--ignore-scripts"], { cwd: root, stdio: "ignore", shell: isWindows });
 }
 
 for (const { path } of readJson("tsconfig.json").references) {
@@ -46,6 +57,6 @@ const { status } = spawnSync(join(root, "node_modules/.bin/tsc"), ["-b", ...proc
 if (status === 0) {
   await buildDashboard();
   await bundlePackage();
-  linkCommand();
+  linkCommands();
 }
 process.exitCode = status ?? 1;

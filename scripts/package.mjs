@@ -1,8 +1,8 @@
 // Checks the packages as users would get them: packs each, checks its size, its README, for files that should not ship and for
-// types of packages that a user may not have, and runs publint and attw on the tarball.
+// types of packages that a user may not have, and runs publint and attw on the tarball. Then loads every export and starts every
+// command from the unpacked tarballs.
 import { execFile } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { dirname, join, posix } from "node:path";
 import { promisify } from "node:util";
 
@@ -21,7 +21,7 @@ const CORE = {
   folder: "holdfast",
   shipped:
     /^(package\.json|README\.md|CHANGELOG\.md|LICENSE|docs\/(guides|reference)\/[^/]+\.md|dist\/bundle\/[^/]+\.js|dist\/.+\.d\.ts)$/,
-  maxBytes: 1_000_000,
+  maxBytes: 1_050_000,
   isCore: true,
 };
 /** @type {Package[]} */
@@ -39,7 +39,7 @@ const homeOf = (folder) => join(root, "packages", folder);
 /** @param {string} folder @param {string} file */
 const read = (folder, file) => readFileSync(join(homeOf(folder), file), "utf8");
 
-/** @typedef {{ name: string, version: string, exports: Record<string, string | { types: string }>, dependencies: Record<string, string>, peerDependencies: Record<string, string>, peerDependenciesMeta?: Record<string, { optional?: boolean }> }} Manifest */
+/** @typedef {{ name: string, version: string, bin?: Record<string, string>, exports: Record<string, string | { types: string }>, dependencies: Record<string, string>, peerDependencies: Record<string, string>, peerDependenciesMeta?: Record<string, { optional?: boolean }> }} Manifest */
 /** @param {string} folder @returns {Manifest} */
 const manifestOf = (folder) => JSON.parse(read(folder, "package.json"));
 
@@ -87,7 +87,7 @@ function* unusedPeers(folder, files) {
   }
 }
 
-/** The core's page shows the whole README. Every link of the shipped pages leads to a shipped page. @param {Package} of @param {string[]} files */
+/** The core's page shows the whole README. Links of its pages lead to shipped pages, those of packs to pages that the core ships. @param {Package} of @param {string[]} files */
 function* badPages({ folder, isCore }, files) {
   if (!files.includes("README.md")) yield "has no README";
   const headings = (/** @type {string} */ text) => text.match(/^#+ .+$/gm)?.join("\n");
@@ -96,7 +96,11 @@ function* badPages({ folder, isCore }, files) {
   }
   for (const page of files.filter((file) => file.endsWith(".md"))) {
     for (const [, path = ""] of read(folder, page).matchAll(/\]\((?!https?:|#)([^)#]+)/g)) {
-      if (!files.includes(posix.join(posix.dirname(page), path))) yield `${page} links to ${path}, which does not ship`;
+      const to = posix.join(posix.dirname(page), path);
+      const ships = isCore
+        ? files.includes(to)
+        : CORE.shipped.test(to.replace("../../", "")) && existsSync(join(homeOf(folder), to));
+      if (!ships) yield `${page} links to ${path}, which does not ship`;
     }
   }
 }
@@ -115,7 +119,8 @@ const run = promisify(execFile);
 const bin = (command, args) =>
   run(join(root, "node_modules/.bin", command), args, { cwd: root, shell: process.platform === "win32" });
 
-const directory = mkdtempSync(join(tmpdir(), "holdfast-pack-"));
+// In node_modules, so that the unpacked packages find their dependencies.
+const directory = mkdtempSync(join(root, "node_modules/.holdfast-pack-"));
 
 /** @param {Package} of */
 async function check(of) {
@@ -150,10 +155,43 @@ async function check(of) {
   }
   console.log(`${folder}: ${packed.files.length} files, ${Math.round(packed.size / 1000)} kB packed`);
   if (problems.length > 0 || results.some(({ status }) => status === "rejected")) process.exitCode = 1;
+  return tarball;
+}
+
+/** Unpacks a tarball to where npm would install it. @param {string} name @param {string} tarball */
+async function unpack(name, tarball) {
+  const home = join(directory, "node_modules", name);
+  mkdirSync(home, { recursive: true });
+  await run("tar", ["-xzf", tarball, "-C", home, "--strip-components=1"]);
+  return home;
+}
+
+/** Loads every export of an installed package, and starts every command. @param {Manifest} manifest @param {string} home */
+async function use({ name, version, bin: commands = {}, exports }, home) {
+  const specifiers = Object.keys(exports)
+    .filter((path) => !path.endsWith(".json"))
+    .map((path) => JSON.stringify(name + path.slice(1)));
+  const program = specifiers.map((specifier) => `await import(${specifier});`).join("\n");
+  await run(process.execPath, ["--input-type=module", "--eval", program], { cwd: directory });
+  for (const [command, file] of Object.entries(commands)) {
+    const { stdout } = await run(process.execPath, [join(home, file), "--version"], { cwd: directory });
+    if (stdout.trim() !== version) throw new Error(`${command} --version prints ${stdout}`);
+  }
 }
 
 try {
-  for (const each of [CORE, ...PACKS]) await check(each);
+  /** @type {[manifest: Manifest, home: string][]} */
+  const installed = [];
+  for (const each of [CORE, ...PACKS]) {
+    const manifest = manifestOf(each.folder);
+    installed.push([manifest, await unpack(manifest.name, await check(each))]);
+  }
+  for (const [manifest, home] of installed) {
+    await use(manifest, home).catch((/** @type {Error} */ error) => {
+      console.error(`${manifest.name}: ${error.message}`);
+      process.exitCode = 1;
+    });
+  }
 } finally {
   rmSync(directory, { recursive: true, force: true });
 }

@@ -69,6 +69,10 @@ describe("a mistake in a document is found", () => {
     ["npm install left-pad", "left-pad"],
     ["npm run nonsense", "no script nonsense"],
     ["npx holdfast confg list", "unknown command"],
+    ["npx holdfast-mail newsletter dispatch", "unknown command"],
+    ["npx holdfast-stripe replay", "missing argument <event>"],
+    ["npm pack --workspace=@holdfast/mail", "the core is not packed"],
+    ["npm pack --workspace=holdfast --workspace=@holdfast/post", "no package @holdfast/post"],
     ["holdfast config set 'jobs.concurrency'", "missing argument <value>"],
   ])("the command %s", async (line, problem) => {
     const [block] = documentWith("~~~sh", "npm install holdfast zod", "npm test -- retry", line, "~~~").blocks;

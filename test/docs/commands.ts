@@ -1,8 +1,10 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { rootOf } from "../../packages/holdfast/dist/cli/parse/command.js";
+import { rootOf, type Command } from "../../packages/holdfast/dist/cli/parse/command.js";
 import { parseCall } from "../../packages/holdfast/dist/cli/parse/parse.js";
 import { program } from "../../packages/holdfast/dist/cli/program.js";
+import { newsletterCommands } from "../../packages/mail/dist/newsletter/command.js";
+import { replay } from "../../packages/stripe/dist/command.js";
 import { ROOT } from "./documents.js";
 
 interface Manifest {
@@ -33,20 +35,33 @@ const packages = new Set([
 ]);
 
 const holdfast = rootOf(program());
+/** The commands of packs. */
+const packPrograms = new Map(
+  Object.entries({ "holdfast-mail": newsletterCommands, "holdfast-stripe": replay }).map(([name, only]) => [
+    name,
+    rootOf({ name, summary: "", version: "", commands: [only as Command] }),
+  ]),
+);
 
 /** The words after `holdfast` or `npx holdfast`, without a trailing comment. Null if the line runs another program. */
 export function callOf(line: string): string[] | null {
+  const words = wordsOf(line);
+  return words[0] === "holdfast" ? words.slice(1) : null;
+}
+
+/** The words of a line without `npx` and a trailing comment. */
+function wordsOf(line: string): string[] {
   const words = [...line.replace(/\s#.*$/, "").matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(
     ([, single, double, bare]) => single ?? double ?? bare ?? "",
   );
-  const at = words[0] === "npx" ? 1 : 0;
-  return words[at] === "holdfast" ? words.slice(at + 1) : null;
+  return words[0] === "npx" ? words.slice(1) : words;
 }
 
 /** Why a shell line is not valid in documents; null if it is. */
 export function problemOf(line: string): string | null {
-  const call = callOf(line);
-  if (call !== null) return problemOfCall(call);
+  const [program = "", ...call] = wordsOf(line);
+  const root = program === "holdfast" ? holdfast : packPrograms.get(program);
+  if (root !== undefined) return problemOfCall(root, call);
   const [name = "", verb = "", ...rest] = line.trim().split(/\s+/);
   if (["node", "cd", "curl", "pg_dump", "pg_restore"].includes(name) || (name === "git" && verb === "clone"))
     return null;
@@ -60,7 +75,7 @@ export function problemOf(line: string): string | null {
     case "pkg":
       return null;
     case "pack":
-      return rest.includes("--workspace=holdfast") ? null : `"${line}" does not pack holdfast`;
+      return problemOfPack(rest);
     case "start":
     case "test":
       return scripts.has(verb) ? null : `package.json has no script ${verb}`;
@@ -71,10 +86,18 @@ export function problemOf(line: string): string | null {
   }
 }
 
+/** The core is always needed, and other packages are packed by their names. */
+function problemOfPack(words: readonly string[]): string | null {
+  const packed = words.flatMap((word) => (word.startsWith("--workspace=") ? [word.slice("--workspace=".length)] : []));
+  if (!packed.includes("holdfast")) return "the core is not packed: --workspace=holdfast";
+  const unknown = packed.find((name) => !published.some((each) => each.name === name));
+  return unknown === undefined ? null : `there is no package ${unknown}`;
+}
+
 /** The error of the command itself. */
-function problemOfCall(call: readonly string[]): string | null {
+function problemOfCall(root: typeof holdfast, call: readonly string[]): string | null {
   try {
-    parseCall(holdfast, call);
+    parseCall(root, call);
     return null;
   } catch (error) {
     return (error as Error).message;
