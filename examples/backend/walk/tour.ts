@@ -103,12 +103,12 @@ export class Tour {
   }
 
   async waitFor<Found>(what: string, look: () => Promise<Found | null>): Promise<Found> {
-    for (let tries = 0; tries < 200; tries++) {
+    for (const deadline = Date.now() + 30_000; Date.now() < deadline;) {
       const found = await look();
       if (found !== null) return found;
       await sleep(50);
     }
-    throw new Error(`Waited 10 s until ${what}.`);
+    throw new Error(`Waited 30 s until ${what}.`);
   }
 
   async count(table: string): Promise<number> {

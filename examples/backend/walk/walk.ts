@@ -20,7 +20,7 @@ const STORIES: readonly Story[] = [
   dashboard,
 ];
 
-/** Tells one story after the other. Throws if something is not as a story says. */
+/** Runs one story after the other. Throws if something is not as a story says. */
 export async function walk(tour: Tour): Promise<void> {
   const began = Date.now();
   for (const [at, { title, run }] of STORIES.entries()) {
