@@ -6,7 +6,7 @@ export interface Refilling {
   readonly type: JobType<Payload, void>;
   /** How many jobs ran. */
   readonly ran: number;
-  /** Enqueues the first jobs. */
+  /** Enqueues the first jobs. Call it before the worker starts, which may be faster than this. */
   start(hf: Holdfast): Promise<void>;
   /** Rejects if jobs could not be enqueued. */
   readonly failure: Promise<never>;
@@ -35,14 +35,13 @@ export function refilling(): Refilling {
       .catch(failed)
       .finally(() => (filling = null));
   }
+  async function enqueueBatch(client: Holdfast): Promise<void> {
+    const inputs = Array.from({ length: BATCH }, () => payload());
+    await client.enqueueMany(type, inputs);
+    enqueued += BATCH;
+  }
   async function fill(): Promise<void> {
-    while (hf !== null && enqueued - ran < HIGH) {
-      await hf.enqueueMany(
-        type,
-        Array.from({ length: BATCH }, () => payload()),
-      );
-      enqueued += BATCH;
-    }
+    while (hf !== null && enqueued - ran < HIGH) await enqueueBatch(hf);
   }
 
   return {
@@ -51,9 +50,8 @@ export function refilling(): Refilling {
       return ran;
     },
     async start(given) {
+      while (enqueued < HIGH) await enqueueBatch(given);
       hf = given;
-      refill();
-      await filling;
     },
     failure,
     async stop() {

@@ -28,9 +28,9 @@ export async function serve({ url, concurrency, worker }: ServeOrder, stage: Sta
   const server = createServer(nodeListener({ fetch })).listen(0, "127.0.0.1");
   await once(server, "listening");
   await stage.ready();
+  if (worker === "drains") await load.start(site.hf);
   if (worker !== "none") site.hf.work({ concurrency });
   const begun = performance.now();
-  if (worker === "drains") await load.start(site.hf);
   stage.progress((server.address() as AddressInfo).port);
   await Promise.race([stage.stopped, load.failure]);
   const seconds = (performance.now() - begun) / 1_000;
@@ -46,9 +46,9 @@ export async function work({ url, concurrency }: Omit<ServeOrder, "worker">, sta
   const load = refilling();
   const site = await openSite(url, { type: load.type });
   await stage.ready();
+  await load.start(site.hf);
   site.hf.work({ concurrency });
   const begun = performance.now();
-  await load.start(site.hf);
   stage.progress(load.ran);
   await Promise.race([stage.stopped, load.failure]);
   const seconds = (performance.now() - begun) / 1_000;
