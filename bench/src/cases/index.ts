@@ -21,10 +21,14 @@ import { latency } from "./latency.js";
 import { list } from "./list.js";
 import { memory } from "./memory.js";
 import { idleUnits } from "./idle-units.js";
+import { newsletter } from "./newsletter.js";
+import { passwordResetUnknown } from "./password-reset-unknown.js";
+import { passwordReset } from "./password-reset.js";
 import { requests } from "./requests.js";
 import { schedulesDue } from "./schedules-due.js";
 import { schedulesIdle } from "./schedules-idle.js";
 import { startup } from "./startup.js";
+import { stripeWebhook } from "./stripe-webhook.js";
 import { units } from "./units.js";
 
 /** Every case by name, in the order of the report. No case depends on the kind of store. */
@@ -53,6 +57,10 @@ export const CASES: Readonly<Record<string, MakeCase>> = {
   startup,
   list,
   memory,
+  "password-reset": passwordReset,
+  "password-reset-unknown": passwordResetUnknown,
+  "stripe-webhook": stripeWebhook,
+  newsletter,
   requests,
   units,
   "idle-units": idleUnits,

@@ -6,9 +6,11 @@ import type { follow } from "./follow.js";
 import type { idle } from "./idle.js";
 import type { latency, listen } from "./latency.js";
 import type { list } from "./list.js";
+import type { newsletter } from "./newsletter.js";
 import type { rawDrain, rawInsert, rawTwoCommits } from "./raw.js";
 import type { results } from "./results.js";
 import type { fireSchedules, lookForDue } from "./schedules.js";
+import type { serve, work } from "./serve.js";
 import type { startup } from "./startup.js";
 import type { idleUnits, meteredClaims, meteredJobs } from "./units.js";
 
@@ -27,6 +29,9 @@ export const roles: { [Name in RoleName]: () => Promise<Roles[Name]> } = {
   afterCommit: async () => (await import("./after-commit.js")).afterCommit,
   fireSchedules: async () => (await import("./schedules.js")).fireSchedules,
   lookForDue: async () => (await import("./schedules.js")).lookForDue,
+  serve: async () => (await import("./serve.js")).serve,
+  work: async () => (await import("./serve.js")).work,
+  newsletter: async () => (await import("./newsletter.js")).newsletter,
   rawDrain: async () => (await import("./raw.js")).rawDrain,
   rawInsert: async () => (await import("./raw.js")).rawInsert,
   rawTwoCommits: async () => (await import("./raw.js")).rawTwoCommits,
@@ -49,6 +54,9 @@ export interface Roles {
   afterCommit: typeof afterCommit;
   fireSchedules: typeof fireSchedules;
   lookForDue: typeof lookForDue;
+  serve: typeof serve;
+  work: typeof work;
+  newsletter: typeof newsletter;
   rawDrain: typeof rawDrain;
   rawInsert: typeof rawInsert;
   rawTwoCommits: typeof rawTwoCommits;
