@@ -64,7 +64,7 @@ const GROUPS = [
   ["jobs", /\/src\/views\/jobs[/.]/],
   ["job", /\/src\/(?:views\/job[/.]|ui\/(?:json-|schema-|sending)|overlays\/enqueue)/],
   ["overview", /\/src\/(?:views\/overview[/.]|ui\/time-(?:chart|scale))/],
-  ["main", /\/src\/(?!views\/overview|overlays)|\/node_modules\/@?preact|preload-helper|rolldown.runtime/],
+  ["main", /\/src\/(?!views\/overview|overlays)|\/node_modules\/preact|preload-helper|rolldown.runtime/],
 ];
 
 export default defineConfig({

@@ -1,4 +1,4 @@
-import { signal } from "@preact/signals";
+import { signal } from "./app/signals.js";
 import type { ComponentType, JSX } from "preact";
 import { useEffect } from "preact/hooks";
 import { api, connection, hasExpired, may, refusal, session } from "./app/api.js";

@@ -1,4 +1,4 @@
-import { signal } from "@preact/signals";
+import { signal } from "./signals.js";
 import type { AdminClient, SessionResult } from "holdfast/admin";
 import { AdminError, newClient } from "#client";
 import { PREFIX } from "./router.js";

@@ -1,4 +1,4 @@
-import { effect, signal } from "@preact/signals";
+import { effect, signal } from "./signals.js";
 
 /** How high rows are. */
 export type Density = "compact" | "comfortable";

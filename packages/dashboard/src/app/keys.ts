@@ -1,4 +1,4 @@
-/** Keyboard shortcuts. They work while no field has the focus and no dialog is open. */
+/** Keyboard shortcuts. They work while no field has the focus, and no dialog or menu is open. */
 
 export interface Shortcut {
   /** As in `KeyboardEvent.key`: `j`, `/`, `?`, `Enter`. */
@@ -31,7 +31,7 @@ export function startKeys(openPalette: () => void): void {
       openPalette();
       return;
     }
-    if (event.metaKey || event.ctrlKey || event.altKey || isTyping(event.target) || isDialogOpen()) return;
+    if (event.metaKey || event.ctrlKey || event.altKey || isTyping(event.target) || isDialogOrMenuOpen()) return;
     const found = active.flat().find(({ key }) => key === event.key);
     if (found === undefined) return;
     // Buttons and links have their own Enter.
@@ -49,6 +49,6 @@ function isTyping(target: EventTarget | null): boolean {
   );
 }
 
-function isDialogOpen(): boolean {
-  return document.querySelector("dialog[open]") !== null;
+function isDialogOrMenuOpen(): boolean {
+  return document.querySelector("dialog[open], :popover-open") !== null;
 }

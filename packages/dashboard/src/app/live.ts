@@ -1,4 +1,4 @@
-import { computed, effect, signal, type ReadonlySignal } from "@preact/signals";
+import { computed, effect, signal, type ReadonlySignal } from "./signals.js";
 import type { JobSummary, StatsResult } from "holdfast/admin";
 import { api, checkSession, connection, hasExpired, may, session } from "./api.js";
 import { PREFIX } from "./router.js";

@@ -1,4 +1,4 @@
-import { signal, type ReadonlySignal } from "@preact/signals";
+import { signal, type ReadonlySignal } from "./signals.js";
 
 /** The time that relative times refer to. It advances once a second while the page is visible. */
 const time = signal(Date.now());

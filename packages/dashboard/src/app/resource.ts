@@ -1,4 +1,4 @@
-import { effect, signal, untracked, type ReadonlySignal } from "@preact/signals";
+import { effect, signal, untracked, type ReadonlySignal } from "./signals.js";
 import { useEffect, useMemo } from "preact/hooks";
 import type { AdminClient } from "holdfast/admin";
 import { api, clientWithin, connection, hasExpired, session } from "./api.js";

@@ -1,4 +1,4 @@
-import { signal, type ReadonlySignal } from "@preact/signals";
+import { signal, type ReadonlySignal } from "./signals.js";
 
 /** Where the dashboard is mounted: the script is at `<prefix>/assets/<name>.js`. No trailing slash. */
 export const PREFIX: string = new URL("..", import.meta.url).pathname.replace(/\/$/, "");

@@ -1,4 +1,4 @@
-import { effect, signal } from "@preact/signals";
+import { effect, signal } from "./signals.js";
 
 export type Theme = "system" | "light" | "dark";
 const STORED = "holdfast.theme";

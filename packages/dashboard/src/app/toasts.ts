@@ -1,4 +1,4 @@
-import { signal, type ReadonlySignal } from "@preact/signals";
+import { signal, type ReadonlySignal } from "./signals.js";
 import { messageOf } from "./api.js";
 
 export interface Toast {

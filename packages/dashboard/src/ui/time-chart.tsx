@@ -1,4 +1,4 @@
-import { useSignal } from "@preact/signals";
+import { useSignal } from "../app/signals.js";
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { barsPath, linePaths, newScale, niceTop, timeTicks, topOf, type Layer } from "./time-scale.js";

@@ -1,4 +1,4 @@
-import { signal } from "@preact/signals";
+import { signal } from "../app/signals.js";
 import type { JSX } from "preact";
 import { clock, exact, relative } from "../app/format.js";
 import { now } from "../app/now.js";

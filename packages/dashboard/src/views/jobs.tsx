@@ -1,4 +1,4 @@
-import { computed, effect } from "@preact/signals";
+import { computed, effect } from "../app/signals.js";
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api, connection, may, mayChangeOwn, messageOf } from "../app/api.js";

@@ -1,4 +1,4 @@
-import { signal } from "@preact/signals";
+import { signal } from "../app/signals.js";
 import type { JobSummary, WorkerResult } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";

@@ -1,5 +1,5 @@
 // What can be done with the jobs of a group.
-import { signal, type ReadonlySignal } from "@preact/signals";
+import { signal, type ReadonlySignal } from "../../app/signals.js";
 import type { ErrorGroupResult } from "holdfast/admin";
 import { api } from "../../app/api.js";
 import { act, toast } from "../../app/toasts.js";

@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { number } from "../../app/format.js";
 import { addShortcuts } from "../../app/keys.js";
 import { Button } from "../../ui/button.js";
@@ -31,7 +31,8 @@ export function FilterBar({ q, read, sources, onApply }: FilterBarProps): JSX.El
     setDraft(text);
     setChosen(undefined);
   };
-  useEffect(() => edit(splitTokens(q), ""), [q]);
+  // Before the next key: what was typed meanwhile would be lost.
+  useLayoutEffect(() => edit(splitTokens(q), ""), [q]);
   useLayoutEffect(() => addShortcuts([{ key: "/", about: "Filter the jobs", run: () => input.current?.focus() }]), []);
 
   const apply = (tokens: readonly string[]): void => {

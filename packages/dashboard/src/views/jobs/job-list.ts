@@ -1,4 +1,4 @@
-import { signal, type ReadonlySignal, type Signal } from "@preact/signals";
+import { signal, type ReadonlySignal, type Signal } from "../../app/signals.js";
 import type { JobConditions, JobQuery, JobSummary } from "holdfast/admin";
 import { api } from "../../app/api.js";
 import { matches, type Filter } from "./filter.js";

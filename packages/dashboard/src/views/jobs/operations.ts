@@ -1,4 +1,4 @@
-import { signal, type ReadonlySignal } from "@preact/signals";
+import { signal, type ReadonlySignal } from "../../app/signals.js";
 import type { OperationResult } from "holdfast/admin";
 import { AdminError, api } from "../../app/api.js";
 

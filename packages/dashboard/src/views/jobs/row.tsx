@@ -1,4 +1,4 @@
-import { useComputed } from "@preact/signals";
+import { useComputed } from "../../app/signals.js";
 import type { JSX } from "preact";
 import { shortId } from "../../app/format.js";
 import { jobHref } from "../../app/links.js";
@@ -25,9 +25,8 @@ interface JobRowProps {
 
 export function JobRow({ row, index, list, selection, obstacles, isPlain }: JobRowProps): JSX.Element {
   const { value: job } = row.job;
-  const isSelected = useComputed(() => selection?.has(row.id) === true).value;
-  const isCurrent = useComputed(() => list.current.value === row.id).value;
-  const time = useComputed(() => timing(row.job.value, now.value));
+  const isSelected = useComputed(() => selection?.has(row.id) === true, [selection, row.id]).value;
+  const isCurrent = useComputed(() => list.current.value === row.id, [list, row.id]).value;
   const note = noteOf(job, obstacles, now.peek());
   const href = jobHref(row.id);
   const open = (event: MouseEvent): void => {
@@ -94,9 +93,17 @@ export function JobRow({ row, index, list, selection, obstacles, isPlain }: JobR
       <td class="num t2">
         <Time at={job.createdAt} />
       </td>
-      <td class="num p3 p4 t2">{time}</td>
+      <td class="num p3 p4 t2">
+        <Timing row={row} />
+      </td>
     </tr>
   );
+}
+
+/** Not part of the row, which would be rendered each second. */
+function Timing({ row }: { row: Row }): JSX.Element {
+  const text = useComputed(() => timing(row.job.value, now.value), [row]);
+  return <>{text.value}</>;
 }
 
 function Name({ value, class: extra }: { value: string | null; class: string }): JSX.Element {

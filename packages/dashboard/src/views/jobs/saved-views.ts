@@ -1,4 +1,4 @@
-import { signal, type ReadonlySignal } from "@preact/signals";
+import { signal, type ReadonlySignal } from "../../app/signals.js";
 
 /** A filter with a name. */
 export interface SavedView {

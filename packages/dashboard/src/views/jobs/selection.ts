@@ -1,4 +1,4 @@
-import { computed, signal, type ReadonlySignal, type Signal } from "@preact/signals";
+import { computed, signal, type ReadonlySignal, type Signal } from "../../app/signals.js";
 import { toast } from "../../app/toasts.js";
 import type { JobList } from "./job-list.js";
 

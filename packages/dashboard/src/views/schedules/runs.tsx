@@ -1,5 +1,5 @@
 // What came of the last runs of a schedule.
-import { signal, type Signal } from "@preact/signals";
+import { signal, type Signal } from "../../app/signals.js";
 import type { JobSummary } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
