@@ -63,7 +63,7 @@ inBrowser("the page of a job, slowly", () => {
     hf.work();
     await open(`/jobs/${id}`);
     await page.getByText("first line").waitFor();
-    await page.getByRole("heading", { name: /runs it: leased until/ }).waitFor();
+    await page.getByRole("heading", { name: /^Worker .* runs it\.$/ }).waitFor();
     expect(await page.getByRole("progressbar").getAttribute("aria-valuenow")).toBe("25");
     half.open();
     await page.getByText("second line").waitFor();
