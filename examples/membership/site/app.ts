@@ -1,5 +1,6 @@
 import { Hono } from "hono";
 import { csrf } from "hono/csrf";
+import { HTTPException } from "hono/http-exception";
 import { secureHeaders } from "hono/secure-headers";
 import { openAdmin } from "./admin.js";
 import { noticePage } from "./pages/notice.js";
@@ -26,6 +27,9 @@ export function openApp(site: Site): App {
   const admin = openAdmin(site);
   const app = new Hono();
   app.onError((error, c) => {
+    if (error instanceof HTTPException && error.status < 500) {
+      return c.html(noticePage("Not allowed", "The form was not sent from a page of this site."), error.status);
+    }
     console.error(error);
     return c.html(noticePage("Something went wrong", "Please try again in a moment."), 500);
   });

@@ -1,3 +1,5 @@
+import type { Logger } from "holdfast";
+
 /** The memberships that the site sells. Each is an entitlement, and gives a role on Discord. */
 export const PLANS = {
   reader: { name: "Reader", price: "€5 a month", about: "Every essay, and the readers’ channel on Discord." },
@@ -15,6 +17,8 @@ export interface SiteConfig {
   /** The SQLite file with the members of the site and its jobs. */
   readonly file: string;
   readonly port: number;
+  /** Default: warnings and errors on standard error. */
+  readonly logger?: Logger;
   readonly smtpUrl: string;
   readonly stripe: {
     readonly secretKey: string;

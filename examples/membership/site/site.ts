@@ -85,6 +85,7 @@ export async function openSite(config: SiteConfig, url: string): Promise<Site> {
     store: `sqlite:${config.file}`,
     jobs: [...post.jobs, ...reset.jobs, ...news.jobs, ...payments.jobs, ...roles.jobs, endMembership],
     redact: [...mailRedact, ...stripeRedact],
+    ...(config.logger !== undefined && { logger: config.logger }),
   });
   for (const pack of [post, reset, news, payments, roles]) await pack.install(hf);
   hf.work({ concurrency: 8 });

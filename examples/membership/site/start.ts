@@ -6,7 +6,7 @@ import { openSite, type Site } from "./site.js";
 /** The site, its dashboard and its worker, in this process. */
 export interface StartedSite {
   readonly site: Site;
-  close(): Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
 export async function startSite(config: SiteConfig): Promise<StartedSite> {

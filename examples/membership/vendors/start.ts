@@ -12,7 +12,7 @@ export interface Vendors {
   readonly stripe: StripeServer;
   readonly discord: DiscordServer;
   /** What the site needs to use them. */
-  readonly config: Omit<SiteConfig, "file" | "port">;
+  readonly config: Pick<SiteConfig, "smtpUrl" | "stripe" | "discord">;
   close(): Promise<void>;
 }
 

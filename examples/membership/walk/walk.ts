@@ -1,0 +1,53 @@
+import { adminClient } from "holdfast/admin";
+import type { Site } from "../site/site.js";
+import type { Vendors } from "../vendors/start.js";
+import { Browser } from "./browser.js";
+import { check, createPerson, StoryError, type Scene } from "./scene.js";
+import { STORIES } from "./stories/index.js";
+
+/** What the walk starts with. */
+export interface WalkParts {
+  readonly site: Site;
+  readonly vendors: Vendors;
+  readonly staffLink: string;
+  readonly print: (line: string) => void;
+}
+
+/** Walks through the user stories. Returns whether all of them went as they should. */
+export async function walk({ site, vendors, staffLink, print }: WalkParts): Promise<boolean> {
+  const start = performance.now();
+  const scene = await openScene({ site, vendors, staffLink });
+  for (const { title, run } of STORIES) {
+    try {
+      const lines = await run(scene);
+      print([`✓ ${title}`, ...lines.map((line) => `    ${line}`)].join("\n"));
+    } catch (error) {
+      print(`✗ ${title}\n    ${error instanceof StoryError ? error.message : `It failed: ${String(error)}`}`);
+      return false;
+    }
+  }
+  const { count } = await scene.api.jobs.count({ state: ["completed"] });
+  print(
+    `\n${STORIES.length} stories in ${((performance.now() - start) / 1_000).toFixed(1)} s. ${count} jobs are completed.`,
+  );
+  return true;
+}
+
+async function openScene({ site, vendors, staffLink }: Omit<WalkParts, "print">): Promise<Scene> {
+  const { token } = await site.hf.tokens.create({ name: "walk", role: "admin", expiresIn: "1h" });
+  const secrets = new Set([token]);
+  const editor = new Browser(site.url);
+  const page = await editor.send(staffLink);
+  check(page.url.endsWith("/staff/newsletters"), "The sign-in link of the editor does not work.");
+  const person = (name: string): Scene["ada"] => createPerson(site.url, name, secrets);
+  return {
+    site,
+    vendors,
+    staffLink,
+    api: adminClient({ url: site.url, token }),
+    ada: person("Ada"),
+    editor,
+    secrets,
+    person,
+  };
+}
