@@ -84,19 +84,32 @@ export async function startDiscord(): Promise<DiscordServer> {
       vendorPage(
         "Discord server",
         html`<table>
-          <thead>
-            <tr>
-              <th>Account</th>
-              <th>Roles</th>
-            </tr>
-          </thead>
-          <tbody>
-            ${rows}
-          </tbody>
-        </table>`,
+            <thead>
+              <tr>
+                <th>Account</th>
+                <th>Roles</th>
+              </tr>
+            </thead>
+            <tbody>
+              ${rows}
+            </tbody>
+          </table>
+          <form method="post" class="row">
+            <label>Your account <input name="user" inputmode="numeric" pattern="[0-9]{5,20}" required /></label>
+            <button>Join the server</button>
+          </form>`,
       ),
     );
   });
+  app.post("/", async (c) => {
+    const { user } = await c.req.parseBody();
+    if (typeof user === "string" && /^[0-9]{5,20}$/.test(user) && !members.has(user)) join(user);
+    return c.redirect("/", 303);
+  });
+
+  function join(user: string): void {
+    members.set(user, new Set([MODERATOR]));
+  }
 
   function rolesOf(user: string): string[] {
     const names: Record<string, string> = {
@@ -112,7 +125,7 @@ export async function startDiscord(): Promise<DiscordServer> {
   return {
     url: server.url,
     config: { token, guild: GUILD, roles: ROLES, api: `${server.url}/api/v10` },
-    join: (user) => void members.set(user, new Set([MODERATOR])),
+    join,
     rolesOf,
     get refused() {
       return refused;

@@ -9,6 +9,7 @@ export function vendorPage(title: string, content: Html): Html {
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <link rel="icon" href="data:," />
         <title>${title}</title>
         <style>
           ${raw(STYLE)}

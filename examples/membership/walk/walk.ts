@@ -10,30 +10,32 @@ export interface WalkParts {
   readonly site: Site;
   readonly vendors: Vendors;
   readonly staffLink: string;
-  readonly print: (line: string) => void;
+  /** Ends the walk after the current story. */
+  readonly signal: AbortSignal;
 }
 
-/** Walks through the user stories. Returns whether all of them went as they should. */
-export async function walk({ site, vendors, staffLink, print }: WalkParts): Promise<boolean> {
+/** Walks through the user stories, and prints each with its proof. Ends at the first one that fails. */
+export async function walk({ signal, ...parts }: WalkParts): Promise<"done" | "failed" | "stopped"> {
   const start = performance.now();
-  const scene = await openScene({ site, vendors, staffLink });
+  const scene = await openScene(parts);
   for (const { title, run } of STORIES) {
+    if (signal.aborted) return "stopped";
     try {
       const lines = await run(scene);
-      print([`✓ ${title}`, ...lines.map((line) => `    ${line}`)].join("\n"));
+      console.log([`✓ ${title}`, ...lines.map((line) => `    ${line}`)].join("\n"));
     } catch (error) {
-      print(`✗ ${title}\n    ${error instanceof StoryError ? error.message : `It failed: ${String(error)}`}`);
-      return false;
+      console.log(`✗ ${title}\n    ${error instanceof StoryError ? error.message : `It failed: ${String(error)}`}`);
+      return "failed";
     }
   }
   const { count } = await scene.api.jobs.count({ state: ["completed"] });
-  print(
+  console.log(
     `\n${STORIES.length} stories in ${((performance.now() - start) / 1_000).toFixed(1)} s. ${count} jobs are completed.`,
   );
-  return true;
+  return "done";
 }
 
-async function openScene({ site, vendors, staffLink }: Omit<WalkParts, "print">): Promise<Scene> {
+async function openScene({ site, vendors, staffLink }: Omit<WalkParts, "signal">): Promise<Scene> {
   const { token } = await site.hf.tokens.create({ name: "walk", role: "admin", expiresIn: "1h" });
   const secrets = new Set([token]);
   const editor = new Browser(site.url);

@@ -40,7 +40,7 @@ main { max-width: 64rem; margin: 0 auto; padding: 2rem 1rem 4rem; }
 .grid.two { grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: .8rem; padding: 1.3rem; }
 .card + .card, .grid + .card { margin-top: 1rem; }
-.grid > .card + .card { margin-top: 0; }
+:is(.grid, .plans) > .card + .card { margin-top: 0; }
 .narrow { max-width: 26rem; margin: 1rem auto; }
 .price { color: var(--accent); font-weight: 600; }
 .notice, .problem { padding: .7rem 1rem; border-radius: .6rem; border: 1px solid currentColor; max-width: 48rem; }
@@ -54,7 +54,7 @@ label small { display: block; font-weight: 400; }
 label.check { display: flex; gap: .5rem; align-items: baseline; font-weight: 400; overflow-wrap: anywhere; }
 input:not([type="checkbox"]), textarea {
   display: block; width: 100%; margin-top: .25rem; padding: .55rem .7rem;
-  font: inherit; color: inherit; background: var(--paper);
+  font: inherit; font-weight: 400; color: inherit; background: var(--paper);
   border: 1px solid var(--soft); border-radius: .5rem;
 }
 textarea { resize: vertical; }
@@ -70,7 +70,9 @@ button:hover, .button:hover { filter: brightness(1.1); }
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 .choices { display: grid; gap: .6rem; }
 .row { display: flex; flex-wrap: wrap; gap: .6rem 1rem; align-items: end; }
-.row label { margin: 0; }
+.row > * { min-width: 0; }
+.row label { flex: 0 1 15rem; margin: 0; }
+.row input { min-width: 0; }
 .list { margin: 0 0 1rem; padding: 0; list-style: none; }
 .list li { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; padding: .6rem 0; border-bottom: 1px solid var(--line); }
 .run { margin-top: 1.2rem; padding-top: 1.2rem; border-top: 1px solid var(--line); }

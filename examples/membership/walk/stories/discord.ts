@@ -10,7 +10,7 @@ export const roles: Story = {
     const patrons = await Promise.all(
       Array.from({ length: 6 }, async (_, at) => {
         const patron = person(`Patron${at + 1}`);
-        await signUp(patron, false);
+        await signUp(patron);
         await join(scene, patron, "patron");
         return { ...patron, discord: `60010${at}` };
       }),
