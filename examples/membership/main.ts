@@ -81,9 +81,10 @@ async function main(options: Options): Promise<number> {
   }
 }
 
-try {
-  process.exitCode = await main(readOptions(process.argv.slice(2)));
-} catch (error) {
-  console.error(`${(error as Error).message}\n${USAGE}`);
+const options = readOptions(process.argv.slice(2));
+if ("problem" in options) {
+  console.error(`${options.problem}\n${USAGE}`);
   process.exitCode = 2;
+} else {
+  process.exitCode = await main(options);
 }

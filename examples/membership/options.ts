@@ -10,10 +10,13 @@ export interface Options {
 
 export const USAGE = "Usage: npm run example -- membership [--stay [--data <folder>]]";
 
-/** Throws an error with a sentence for the user. */
-export function readOptions(args: string[]): Options {
-  const { values } = parseArgs({ args, options: { stay: { type: "boolean" }, data: { type: "string" } } });
-  const { stay = false, data = null } = values;
-  if (data !== null && !stay) throw new Error("--data needs --stay: without it, the data is deleted at the end.");
-  return { stay, data };
+/** The options, or what is wrong with them. */
+export function readOptions(args: string[]): Options | { problem: string } {
+  try {
+    const { values } = parseArgs({ args, options: { stay: { type: "boolean" }, data: { type: "string" } } });
+    const { stay = false, data = null } = values;
+    return data === null || stay ? { stay, data } : { problem: "--data needs --stay." };
+  } catch (error) {
+    return { problem: (error as Error).message };
+  }
 }

@@ -13,7 +13,7 @@ export interface Scene {
   /** A link that signs the editor in. */
   readonly staffLink: string;
   readonly ada: Person;
-  /** Signed in as the editor. */
+  /** The editor, who signs in before the first newsletter. */
   readonly editor: Browser;
   /** Passwords, tokens and cookies that were used: none of them may be in a job. */
   readonly secrets: Set<string>;
@@ -55,6 +55,14 @@ export async function until<Value>(
     check(performance.now() < deadline, `${sentence} (waited for ${DEADLINE_MS / 1_000} s)`);
     await sleep(15);
   }
+}
+
+const UNFINISHED = ["pending", "claimed", "running", "failed"] as const;
+
+/** Waits until no job waits or runs. */
+export async function settled({ api }: Scene): Promise<void> {
+  const isSettled = async (): Promise<boolean> => (await api.jobs.count({ state: UNFINISHED })).count === 0;
+  await until(isSettled, "Jobs are left that do not end.");
 }
 
 export function ms(duration: number): string {

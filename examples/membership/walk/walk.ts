@@ -2,7 +2,7 @@ import { adminClient } from "holdfast/admin";
 import type { Site } from "../site/site.js";
 import type { Vendors } from "../vendors/start.js";
 import { Browser } from "./browser.js";
-import { check, createPerson, StoryError, type Scene } from "./scene.js";
+import { createPerson, StoryError, type Scene } from "./scene.js";
 import { STORIES } from "./stories/index.js";
 
 /** What the walk starts with. */
@@ -24,7 +24,8 @@ export async function walk({ signal, ...parts }: WalkParts): Promise<"done" | "f
       const lines = await run(scene);
       console.log([`✓ ${title}`, ...lines.map((line) => `    ${line}`)].join("\n"));
     } catch (error) {
-      console.log(`✗ ${title}\n    ${error instanceof StoryError ? error.message : `It failed: ${String(error)}`}`);
+      if (!(error instanceof StoryError)) console.error(error);
+      console.log(`✗ ${title}\n    ${(error as Error).message}`);
       return "failed";
     }
   }
@@ -39,8 +40,6 @@ async function openScene({ site, vendors, staffLink }: Omit<WalkParts, "signal">
   const { token } = await site.hf.tokens.create({ name: "walk", role: "admin", expiresIn: "1h" });
   const secrets = new Set([token]);
   const editor = new Browser(site.url);
-  const page = await editor.send(staffLink);
-  check(page.url.endsWith("/staff/newsletters"), "The sign-in link of the editor does not work.");
   const person = (name: string): Scene["ada"] => createPerson(site.url, name, secrets);
   return {
     site,

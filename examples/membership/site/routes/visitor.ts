@@ -52,8 +52,10 @@ export function staffOnly(): MiddlewareHandler<MemberEnv> {
   };
 }
 
+/** Ends the session that the browser had, so that no one can plant a cookie before a sign-in and use it after. */
 export function signIn(c: Context, { sessions, url }: Site, memberId: string): void {
-  signOut(c, { sessions });
+  const before = getCookie(c, COOKIE);
+  if (before !== undefined) sessions.end(before);
   setCookie(c, COOKIE, sessions.start(memberId), {
     httpOnly: true,
     sameSite: "Lax",

@@ -1,4 +1,4 @@
-import { check, ms, signUp, until, type Scene, type Story } from "../scene.js";
+import { check, ms, settled, signUp, until, type Story } from "../scene.js";
 import { join } from "./membership.js";
 
 const ADA = "500100";
@@ -17,7 +17,7 @@ export const roles: Story = {
     );
     const all = [{ ...ada, discord: ADA }, ...patrons];
     for (const { discord } of all) vendors.discord.join(discord);
-    await until(() => hasEnded(scene, ["stripe.webhook.process", "discord.sync"]), "Jobs of payments did not end.");
+    await settled(scene);
     // All at once: more than Discord allows.
     await api.queues.pause({ queue: "default" });
     const times = await Promise.all(
@@ -63,8 +63,3 @@ export const endOfMembership: Story = {
     return [`One job ended it at Stripe, Stripe's event changed the site, and her role is gone: ${ms(took)} in all.`];
   },
 };
-
-async function hasEnded({ api }: Scene, type: string[]): Promise<boolean> {
-  const { count } = await api.jobs.count({ type, state: ["pending", "claimed", "running", "failed"] });
-  return count === 0;
-}

@@ -3,7 +3,9 @@ import { check, ms, until, type Scene, type Story } from "../scene.js";
 export const newsletter: Story = {
   title: "The editor sends a newsletter",
   async run(scene) {
-    const { site, vendors, editor, ada } = scene;
+    const { site, vendors, editor, ada, staffLink } = scene;
+    const signedIn = await editor.send(staffLink);
+    check(signedIn.url.endsWith("/staff/newsletters"), "The sign-in link of the editor does not work.");
     const id = await create(scene, "Spring", "The evenings are getting longer.\n\nRead outside!");
     const preview = await editor.open(`/staff/newsletters/${id}/preview`);
     check(preview.text.includes("<p>Read outside!</p>"), "The preview does not show the text.");
