@@ -1,0 +1,47 @@
+import { DASHBOARD } from "../../site/admin.js";
+import { check, settled, signUp, until, type Story } from "../scene.js";
+
+export const adminEndpoint: Story = {
+  title: "A monitor reads the state of the queue",
+  async run(scene) {
+    const { site, vendors, api, person } = scene;
+    await settled(scene);
+    vendors.inbox.fail(451);
+    await signUp(person("Carol"));
+    await until(async () => (await api.summary()).stats.failed === 1, "No job failed.");
+    await api.queues.pause({ queue: "mail" });
+    await Promise.all(["Dan", "Erin"].map((name) => signUp(person(name))));
+    const { stats, recentFailures } = await api.summary();
+    vendors.inbox.recover();
+    await api.queues.resume({ queue: "mail" });
+    for (const { id, state } of recentFailures) if (state === "failed") await api.jobs.promote({ id });
+    const { pending, failed } = stats;
+    check(pending === 2 && failed === 1, `The endpoint reports ${pending} pending and ${failed} failed jobs.`);
+    const { status } = await fetch(`${site.url}/api/v1/admin/jobs`);
+    check(status === 401, `Without a token the endpoint responds with ${status}.`);
+    await settled(scene);
+    return [
+      "Three sign-ups, one while the mail server failed: GET /api/v1/admin/jobs reports 2 pending and 1 failed. Without a token: 401.",
+    ];
+  },
+};
+
+export const dashboard: Story = {
+  title: "Staff open the dashboard",
+  async run({ site, api, editor, ada, staffLink, person }) {
+    const page = await editor.open(`${DASHBOARD}/`);
+    check(page.status === 200 && page.text.includes(`${DASHBOARD}/assets/`), "The dashboard is not served.");
+    const { jobs } = await api.jobs.list({ type: ["email.send"], limit: 1 });
+    const detail = `${DASHBOARD}/api/admin/jobs/${jobs[0]?.id ?? ""}`;
+    const seen = await editor.open(detail);
+    check(seen.status === 200 && seen.text.includes("[redacted]"), "The dashboard shows the data of a mail.");
+    const refused = await ada.browser.open(detail);
+    check(refused.status === 401, `A member who is not staff gets ${refused.status}.`);
+    check((await ada.browser.open("/staff/newsletters")).status === 404, "A member sees the pages of the editor.");
+    const again = await person("Mallory").browser.send(staffLink);
+    check(again.status === 410, `The sign-in link worked twice, with status ${again.status}.`);
+    return [
+      `${new URL(site.url).host}${DASHBOARD}/: the editor sees jobs, with mail data redacted; a member gets 401. The sign-in link worked once.`,
+    ];
+  },
+};
