@@ -4,7 +4,8 @@ import type { TablePart } from "./tables.js";
 /** Rows that one transaction deletes: a large table is neither locked for long, nor its write-ahead log filled by one transaction. */
 const CHUNK = 500;
 /** How long a chunk waits for a lock of another session. */
-const LOCK_TIMEOUT = "5s";
+const LOCK_TIMEOUT = "2s";
+const LOCK_NOT_AVAILABLE = "55P03";
 
 export interface ChunkOf {
   part: TablePart;
@@ -26,17 +27,23 @@ export interface Chunk {
 }
 
 /** Deletes the oldest rows. `check` gets the time of the newest one; if it throws, none is deleted. */
-export function deleteChunk(
+export async function deleteChunk(
   db: Database,
   chunk: ChunkOf,
   after: unknown,
   check: (newest: unknown) => void,
 ): Promise<Chunk> {
-  return db.transaction(function* (tx) {
-    const deleted = yield* tx.dialect === "postgres" ? onPostgres(tx, chunk, after) : onSqlite(tx, chunk);
-    check(deleted.newest);
-    return deleted;
-  });
+  try {
+    return await db.transaction(function* (tx) {
+      const deleted = yield* tx.dialect === "postgres" ? onPostgres(tx, chunk, after) : onSqlite(tx, chunk);
+      check(deleted.newest);
+      return deleted;
+    });
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== LOCK_NOT_AVAILABLE) throw error;
+    const reason = "another session holds a lock on it, or on rows that refer to it";
+    throw new Error(`${chunk.part.name} cannot be cleaned now: ${reason}`, { cause: error });
+  }
 }
 
 function* onPostgres(tx: Transaction, chunk: ChunkOf, after: unknown): Steps<Chunk> {

@@ -42,6 +42,8 @@ export function readDeletion(given: Deletion, field: string, dialect: Dialect): 
   refuseUnknownIn(given, DELETION_KEYS, field);
   const { table, where, times = dialect === "postgres" ? "native" : "milliseconds" } = given;
   checkName(table, `${field}.table`);
+  // The output has a key for each table; JSON of jobs never has this one.
+  if (table === "__proto__") throw new InvalidOptionError(`${field}.table`, "must not be __proto__");
   if (!FORMATS.includes(times)) {
     throw new InvalidOptionError(`${field}.times`, `must be one of ${FORMATS.join(", ")}`);
   }

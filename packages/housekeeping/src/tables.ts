@@ -6,6 +6,8 @@ import type { CheckedDeletion, TimeFormat } from "./rules.js";
 export interface TablePart {
   /** For SQL. */
   from: string;
+  /** The quoted name, for errors. */
+  name: string;
   /** The columns that identify a row: `ctid` on PostgreSQL; the row id or the primary key on SQLite. */
   rowId: readonly string[];
 }
@@ -62,7 +64,7 @@ async function findOnPostgres(db: Database, { table, times, where }: CheckedDele
     .map(({ schema, name: part, kind }) => {
       const from = `${quote(schema)}.${quote(part)}`;
       if (kind !== "r") throw new NotRetryable(`${from} is not a table; name the table that holds the rows`);
-      return { from: `ONLY ${from}`, rowId: ["ctid"] };
+      return { from: `ONLY ${from}`, name: from, rowId: ["ctid"] };
     });
 }
 
@@ -77,10 +79,10 @@ async function findOnSqlite(db: Database, { table, where }: CheckedDeletion): Pr
   checkColumns(name, where, names);
   const hasRowId = readCount(found["wr"]) === 0;
   const free = ["rowid", "_rowid_", "oid"].find((each) => !names.some((column) => column.toLowerCase() === each));
-  if (hasRowId && free !== undefined) return [{ from: name, rowId: [free] }];
+  if (hasRowId && free !== undefined) return [{ from: name, name, rowId: [free] }];
   const key = rows.filter((row) => readCount(row["pk"]) > 0).map((row) => quote(row["name"]));
   if (key.length === 0) throw new NotRetryable(`${name} has no primary key`);
-  return [{ from: name, rowId: key }];
+  return [{ from: name, name, rowId: key }];
 }
 
 const quote = (name: unknown): string => quoteIdentifier(String(name), "column");
