@@ -1,9 +1,8 @@
-import { quoteIdentifier, readTime, type Database, type SqlValue } from "holdfast/pack";
+import { NotRetryable } from "holdfast";
+import { quoteIdentifier, readCount, type Database, type SqlValue } from "holdfast/pack";
+import { deleteChunk, type Chunk } from "./chunk.js";
 import type { CheckedDeletion, TimeFormat } from "./rules.js";
-import { deletionFrom, findTable } from "./tables.js";
-
-/** Rows that one statement deletes: a large table is neither locked for long, nor its write-ahead log filled by one transaction. */
-const CHUNK = 500;
+import { findTable } from "./tables.js";
 
 export interface DeleteOptions {
   /** Used instead of the condition's own age. */
@@ -18,28 +17,31 @@ export interface DeleteOptions {
 /** Deletes rows in chunks, the oldest first, until none is left. */
 export async function deleteRows(
   db: Database,
-  { table, times, where }: CheckedDeletion,
+  deletion: CheckedDeletion,
   { olderThanMs, signal, now, onProgress }: DeleteOptions,
 ): Promise<void> {
-  const columns = where.flatMap(({ column, and }) => (and === null ? [column] : [column, and.column]));
-  const parts = await findTable(db, table, columns);
+  const { table, times, where } = deletion;
+  const parts = await findTable(db, deletion);
   // One instant for the whole run: rows that expire meanwhile are left for the next one, so the run ends.
   const present = await presentOf(db, now);
   let deleted = 0;
   for (const part of parts) {
-    for (const { column, olderThanMs: ownAge, and } of where) {
-      const value = timeValue(present - (olderThanMs ?? ownAge), times);
-      const time = times === "text" ? `julianday(${quoted(column)})` : quoted(column);
-      const condition = `${time} < ${value.sql}${
-        and === null ? "" : ` AND ${quoted(and.column)} IS ${and.notNull ? "NOT NULL" : "NULL"}`
+    for (const { column: name, olderThanMs: ownAge, and } of where) {
+      const column = quoteIdentifier(name, "column");
+      const limit = timeValue(present - (olderThanMs ?? ownAge), times);
+      const time = times === "text" ? `julianday(t.${column})` : `t.${column}`;
+      const condition = `${time} < ${limit.sql}${
+        and === null ? "" : ` AND t.${quoteIdentifier(and.column, "column")} IS ${and.notNull ? "NOT NULL" : "NULL"}`
       }`;
-      const statement = deletionFrom(part, `WHERE ${condition} ORDER BY ${time} LIMIT ${CHUNK}`);
-      for (;;) {
+      const chunk = { part, column, time, condition, value: limit.value };
+      let last: Chunk = { deleted: 0, more: true, newest: null };
+      while (last.more) {
         signal.throwIfAborted();
-        const rows = (await db.query(statement, [value.parameter])).length;
-        deleted += rows;
+        last = await deleteChunk(db, chunk, last.newest, (newest) => {
+          if (times === "milliseconds") refuseSeconds(newest, `the column ${column} of ${db.table(table)}`);
+        });
+        deleted += last.deleted;
         onProgress(deleted);
-        if (rows < CHUNK) break;
         // On SQLite a query does not wait: other work of this process must be able to run between two chunks.
         await new Promise((resolve) => setImmediate(resolve));
       }
@@ -47,25 +49,39 @@ export async function deleteRows(
   }
 }
 
-const quoted = (name: string): string => quoteIdentifier(name, "column");
-
 async function presentOf(db: Database, now: () => number): Promise<number> {
   if (db.dialect === "sqlite") return now();
-  const [row] = await db.query("SELECT pg_catalog.now() AS now");
-  return readTime(row?.["now"]).getTime();
+  // As a number: a pool may have its own way to read times.
+  const [row] = await db.query(
+    "SELECT pg_catalog.floor(EXTRACT(EPOCH FROM pg_catalog.now()) * 1000)::pg_catalog.int8 AS now",
+  );
+  return readCount(row?.["now"]);
 }
 
-/** The parameter of a comparison with a time. */
-function timeValue(at: number, times: TimeFormat): { sql: string; parameter: SqlValue } {
+/** The parameter of a comparison with a time. Fractions are cut off: a row is rather deleted by the next run. */
+function timeValue(at: number, times: TimeFormat): { sql: string; value: SqlValue } {
   switch (times) {
     // With the cast, a column without time zone is compared in the zone of the session, not in that of this process.
     case "native":
-      return { sql: "?::timestamptz", parameter: new Date(at) };
+      return { sql: "?::timestamptz", value: new Date(at) };
+    case "utc":
+      return { sql: "(?::timestamptz AT TIME ZONE 'UTC')", value: new Date(at) };
     case "milliseconds":
-      return { sql: "?", parameter: Math.floor(at) };
+      return { sql: "?", value: Math.floor(at) };
     case "seconds":
-      return { sql: "?", parameter: at / 1_000 };
+      return { sql: "?", value: Math.floor(at / 1_000) };
     case "text":
-      return { sql: "julianday(?)", parameter: new Date(at).toISOString() };
+      return { sql: "julianday(?)", value: new Date(at).toISOString() };
+  }
+}
+
+/** In milliseconds, these are times from 1970 to 1973; in seconds, from 1973 to 5138. */
+const SECONDS = { from: 1e8, to: 1e11 };
+
+/** Compared as milliseconds, a column of seconds would have expired in all rows. */
+function refuseSeconds(newest: unknown, column: string): void {
+  const time = Number(newest);
+  if (time >= SECONDS.from && time < SECONDS.to) {
+    throw new NotRetryable(`${column} holds seconds, not milliseconds: ${time}; set times: "seconds"`);
   }
 }

@@ -92,6 +92,10 @@ export function housekeeping(options: HousekeepingOptions): Housekeeping {
     if (jobs.has(cleanUp.type)) throw new InvalidOptionError("rules", `define the job type ${cleanUp.type} twice`);
     jobs.set(cleanUp.type, cleanUpJob(db, clock, cleanUp));
   }
+  const schedules = cleanUps.flatMap(({ schedule }) => (schedule === null ? [] : [schedule.name]));
+  const twice = schedules.find((name, at) => schedules.indexOf(name) !== at);
+  if (twice !== undefined)
+    throw new InvalidOptionError("rules", `define the schedule ${twice} twice; rename the job type`);
   return Object.freeze({
     jobs: [...jobs.values()],
     async install(hf: Pick<Holdfast, "schedule">) {
@@ -151,12 +155,12 @@ async function runCleanUp(
   { deletions, retentionHours }: ReadCleanUp,
   { signal, progress, hours = retentionHours ?? undefined }: RunOptions,
 ): Promise<CleanUpOutput> {
-  const deleted: Record<string, number> = {};
+  const deleted = new Map<string, number>();
   for (const [at, deletion] of deletions.entries()) {
-    const before = deleted[deletion.table] ?? 0;
+    const before = deleted.get(deletion.table) ?? 0;
     const onProgress = (rows: number): void => {
-      deleted[deletion.table] = before + rows;
-      progress?.(at / deletions.length, { ...deleted });
+      deleted.set(deletion.table, before + rows);
+      progress?.(at / deletions.length, Object.fromEntries(deleted));
     };
     await deleteRows(db, deletion, {
       ...(hours !== undefined && { olderThanMs: hours * 3_600_000 }),
@@ -165,5 +169,5 @@ async function runCleanUp(
       onProgress,
     });
   }
-  return { deleted };
+  return { deleted: Object.fromEntries(deleted) };
 }

@@ -1,9 +1,18 @@
-import { durationMs, systemClock, type Clock, type Duration, type Timer } from "holdfast/pack";
+import { InvalidOptionError } from "holdfast";
+import {
+  durationMs,
+  optionKeys,
+  refuseUnknown,
+  systemClock,
+  type Clock,
+  type Duration,
+  type Timer,
+} from "holdfast/pack";
 
 export interface PrunerOptions {
   /** Whether the queue is enabled now. While it is, the pruner deletes nothing: the scheduled job does. */
-  queueEnabled: boolean | (() => boolean);
-  /** Default `"1h"`. */
+  queueEnabled: boolean | (() => boolean | Promise<boolean>);
+  /** From one second to 24 days. Default `"1h"`. */
   every?: Duration;
   /** Called with an error of a run; the next one follows at its time. Default: errors are ignored. */
   onError?: (error: unknown) => void;
@@ -17,19 +26,31 @@ export interface Pruner {
   stop(): Promise<void>;
 }
 
+const KEYS = optionKeys<PrunerOptions>({ queueEnabled: true, every: true, onError: true });
+// A timer of Node cannot wait longer.
+const MAX_EVERY_MS = 24 * 86_400_000;
+
 /** `prune` deletes what is due, and ends early if its signal aborts. */
 export function createPruner(
   prune: (signal: AbortSignal) => Promise<unknown>,
-  { queueEnabled, every = "1h", onError = () => {} }: PrunerOptions,
+  options: PrunerOptions,
   clock: Clock = systemClock,
 ): Pruner {
-  const everyMs = Math.max(1_000, durationMs(every, "every"));
-  const isEnabled = (): boolean => (typeof queueEnabled === "function" ? queueEnabled() : queueEnabled);
+  refuseUnknown(options, KEYS, "legacyPruner");
+  const { queueEnabled, every = "1h", onError = () => {} } = options;
+  if (typeof queueEnabled !== "boolean" && typeof queueEnabled !== "function") {
+    throw new InvalidOptionError("queueEnabled", "must be true, false, or a function that returns one of them");
+  }
+  const everyMs = durationMs(every, "every");
+  if (everyMs < 1_000 || everyMs > MAX_EVERY_MS) {
+    throw new InvalidOptionError("every", "must be a duration from one second to 24 days");
+  }
   let running: { stopping: AbortController; timer: Timer | null; work: Promise<void> } | null = null;
 
   async function runOnce(signal: AbortSignal): Promise<void> {
     try {
-      if (!isEnabled()) await prune(signal);
+      const isEnabled = typeof queueEnabled === "function" ? await queueEnabled() : queueEnabled;
+      if (!isEnabled) await prune(signal);
     } catch (error) {
       if (signal.aborted) return;
       try {

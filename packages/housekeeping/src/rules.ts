@@ -2,7 +2,7 @@ import { InvalidOptionError } from "holdfast";
 import { durationMs, optionKeys, quoteIdentifier, refuseUnknownIn, type Dialect, type Duration } from "holdfast/pack";
 
 /** How a column stores times. */
-export type TimeFormat = "native" | "milliseconds" | "seconds" | "text";
+export type TimeFormat = "native" | "utc" | "milliseconds" | "seconds" | "text";
 
 /** Which rows to delete: those whose time in `column` is older than `olderThan`, and strictly so. */
 export interface Condition {
@@ -19,6 +19,7 @@ export interface Deletion {
   where: readonly Condition[];
   /**
    * How the columns store times. Default: `native` on PostgreSQL (timestamptz, timestamp or date), `milliseconds` since 1970 on SQLite.
+   * A timestamp without time zone is read in the time zone of the session; `utc`: in UTC.
    * `text`: dates that SQLite's functions read, such as `2026-01-31 08:00:00`; an index on the column is not used then.
    */
   times?: TimeFormat;
@@ -33,7 +34,7 @@ export interface CheckedDeletion {
 
 const DELETION_KEYS = optionKeys<Deletion>({ table: true, where: true, times: true });
 const CONDITION_KEYS = optionKeys<Condition>({ column: true, olderThan: true, and: true });
-const FORMATS: readonly TimeFormat[] = ["native", "milliseconds", "seconds", "text"];
+const FORMATS: readonly TimeFormat[] = ["native", "utc", "milliseconds", "seconds", "text"];
 const MAX_CONDITIONS = 20;
 
 /** Checks names, durations and formats at once: a wrong rule must not wait for its first run. */
@@ -41,10 +42,12 @@ export function readDeletion(given: Deletion, field: string, dialect: Dialect): 
   refuseUnknownIn(given, DELETION_KEYS, field);
   const { table, where, times = dialect === "postgres" ? "native" : "milliseconds" } = given;
   checkName(table, `${field}.table`);
+  // The output has a key for each table; JSON of jobs never has this one.
+  if (table === "__proto__") throw new InvalidOptionError(`${field}.table`, "must not be __proto__");
   if (!FORMATS.includes(times)) {
     throw new InvalidOptionError(`${field}.times`, `must be one of ${FORMATS.join(", ")}`);
   }
-  if (times === "native" && dialect === "sqlite") {
+  if ((times === "native" || times === "utc") && dialect === "sqlite") {
     throw new InvalidOptionError(
       `${field}.times`,
       "must be milliseconds, seconds or text on SQLite, which has no type for times",

@@ -1,77 +1,94 @@
 import { NotRetryable } from "holdfast";
 import { quoteIdentifier, readCount, type Database } from "holdfast/pack";
+import type { CheckedDeletion, TimeFormat } from "./rules.js";
 
-/** A table, or a partition of one. */
+/** A table, or one of the tables that hold its rows: a partition, or a table that inherits from it. */
 export interface TablePart {
   /** For SQL. */
   from: string;
+  /** The quoted name, for errors. */
+  name: string;
   /** The columns that identify a row: `ctid` on PostgreSQL; the row id or the primary key on SQLite. */
   rowId: readonly string[];
-  dialect: Database["dialect"];
 }
 
-/** The parts of a table. Throws, without a retry, if it or one of these columns does not exist. */
-export function findTable(db: Database, table: string, columns: readonly string[]): Promise<readonly TablePart[]> {
-  return db.dialect === "postgres" ? findOnPostgres(db, table, columns) : findOnSqlite(db, table, columns);
+/** The tables that hold the rows. Throws, without a retry, if the deletion cannot work. */
+export function findTable(db: Database, deletion: CheckedDeletion): Promise<readonly TablePart[]> {
+  return db.dialect === "postgres" ? findOnPostgres(db, deletion) : findOnSqlite(db, deletion);
 }
 
-/** A statement that deletes the rows that `condition` selects, and returns a row for each. */
-export function deletionFrom({ from, rowId, dialect }: TablePart, condition: string): string {
-  const found = `SELECT ${rowId.join(", ")} FROM ${from} ${condition}`;
-  if (dialect === "postgres") {
-    // Rows that another session has locked are left for the next run: it may be about to renew them.
-    return `DELETE FROM ${from} WHERE ctid = ANY (ARRAY(${found} FOR UPDATE SKIP LOCKED)) RETURNING 1 AS deleted`;
-  }
-  return `DELETE FROM ${from} WHERE (${rowId.join(", ")}) IN (${found}) RETURNING 1 AS deleted`;
-}
+/** The types of a column that stores times so; without those of SQLite, which has none. */
+const COLUMN_TYPES: Readonly<Record<TimeFormat, readonly string[]>> = {
+  native: ["timestamp with time zone", "timestamp without time zone", "date"],
+  utc: ["timestamp without time zone"],
+  milliseconds: ["bigint", "numeric", "double precision"],
+  seconds: ["bigint", "integer", "numeric", "double precision"],
+  text: [],
+};
 
-async function findOnPostgres(db: Database, table: string, columns: readonly string[]): Promise<TablePart[]> {
+async function findOnPostgres(db: Database, { table, times, where }: CheckedDeletion): Promise<TablePart[]> {
   const name = db.table(table);
-  const [found] = await db.query(
-    `SELECT c.relkind AS kind,
-       ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a
-             WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns
-     FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass(?)`,
+  // A ctid identifies a row in one table only, so each partition is a table of its own.
+  const tables = await db.query(
+    `WITH RECURSIVE part(id) AS (
+       SELECT pg_catalog.to_regclass(?)::pg_catalog.oid
+       UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN part ON i.inhparent = part.id)
+     SELECT n.nspname::text AS schema, c.relname::text AS name, c.relkind::text AS kind
+     FROM part JOIN pg_catalog.pg_class c ON c.oid = part.id JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+     ORDER BY n.nspname, c.relname`,
     [name],
   );
-  if (found === undefined) throw missing(`the table ${name}`);
-  checkColumns(name, columns, found["columns"] as string[]);
-  // A ctid identifies a row in one table only, so each partition is a table of its own.
-  if (found["kind"] === "p") {
-    const leaves = await db.query(
-      `SELECT n.nspname AS schema, c.relname AS name
-       FROM pg_catalog.pg_partition_tree(?::text::pg_catalog.regclass) AS t
-       JOIN pg_catalog.pg_class c ON c.oid = t.relid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-       WHERE t.isleaf ORDER BY n.nspname, c.relname`,
-      [name],
+  if (tables.length === 0) throw missing(`the table ${name}`);
+  const found = await db.query<{ name: string; type: string }>(
+    `SELECT a.attname::text AS name,
+       pg_catalog.format_type(CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END, NULL) AS type
+     FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+     WHERE a.attrelid = pg_catalog.to_regclass(?) AND a.attnum > 0 AND NOT a.attisdropped`,
+    [name],
+  );
+  checkColumns(
+    name,
+    where,
+    found.map((column) => column.name),
+  );
+  for (const { column } of where) {
+    const type = found.find((each) => each.name === column)?.type ?? "";
+    if (COLUMN_TYPES[times].includes(type)) continue;
+    const allowed = COLUMN_TYPES[times].join(", ");
+    throw new NotRetryable(
+      `the column ${quote(column)} of ${name} has the type ${type}; with times: "${times}" it must be one of: ${allowed}`,
     );
-    return leaves.map(({ schema, name: leaf }) => postgresPart(`${quote(schema)}.${quote(leaf)}`));
   }
-  if (found["kind"] !== "r") throw new NotRetryable(`${name} is not a table; name the table that holds the rows`);
-  return [postgresPart(name)];
+  return tables
+    .filter(({ kind }) => kind !== "p")
+    .map(({ schema, name: part, kind }) => {
+      const from = `${quote(schema)}.${quote(part)}`;
+      if (kind !== "r") throw new NotRetryable(`${from} is not a table; name the table that holds the rows`);
+      return { from: `ONLY ${from}`, name: from, rowId: ["ctid"] };
+    });
 }
 
-const postgresPart = (name: string): TablePart => ({ from: `ONLY ${name}`, rowId: ["ctid"], dialect: "postgres" });
-
-async function findOnSqlite(db: Database, table: string, columns: readonly string[]): Promise<TablePart[]> {
+async function findOnSqlite(db: Database, { table, where }: CheckedDeletion): Promise<TablePart[]> {
   const name = db.table(table);
   const [found] = await db.query("SELECT type, wr FROM pragma_table_list WHERE schema = 'main' AND name = ?", [table]);
   if (found === undefined) throw missing(`the table ${name}`);
   if (found["type"] !== "table") throw new NotRetryable(`${name} is not a table; name the table that holds the rows`);
-  const rows = await db.query("SELECT name, pk FROM pragma_table_info(?)", [table]);
+  // Also lists generated columns, unlike table_info.
+  const rows = await db.query("SELECT name, pk FROM pragma_table_xinfo(?)", [table]);
   const names = rows.map((row) => String(row["name"]));
-  checkColumns(name, columns, names);
+  checkColumns(name, where, names);
   const hasRowId = readCount(found["wr"]) === 0;
   const free = ["rowid", "_rowid_", "oid"].find((each) => !names.some((column) => column.toLowerCase() === each));
-  if (hasRowId && free !== undefined) return [{ from: name, rowId: [free], dialect: "sqlite" }];
+  if (hasRowId && free !== undefined) return [{ from: name, name, rowId: [free] }];
   const key = rows.filter((row) => readCount(row["pk"]) > 0).map((row) => quote(row["name"]));
   if (key.length === 0) throw new NotRetryable(`${name} has no primary key`);
-  return [{ from: name, rowId: key, dialect: "sqlite" }];
+  return [{ from: name, name, rowId: key }];
 }
 
 const quote = (name: unknown): string => quoteIdentifier(String(name), "column");
 
-function checkColumns(table: string, wanted: readonly string[], found: readonly string[]): void {
+function checkColumns(table: string, where: CheckedDeletion["where"], found: readonly string[]): void {
+  const wanted = where.flatMap(({ column, and }) => (and === null ? [column] : [column, and.column]));
   const lacking = wanted.find((column) => !found.includes(column));
   if (lacking !== undefined) throw missing(`the column ${quote(lacking)} of ${table}`);
 }

@@ -47,7 +47,7 @@ describeDatabases((open) => {
       scene.given.query("INSERT INTO webhook_deliveries VALUES (?, ?)", id, at(present - 200 * HOUR));
     await insert("a");
     let queueEnabled = false;
-    const pruner = pack.legacyPruner({ queueEnabled: () => queueEnabled, every: "1h" });
+    const pruner = pack.legacyPruner({ queueEnabled: async () => queueEnabled, every: "1h" });
     pruner.start();
     pruner.start();
     await clock.advance(0);
@@ -91,11 +91,27 @@ describe("housekeeping()", () => {
     [{ presets: { sessions: { expires: "x" } } }, /expires/],
     [{ rules: [{ type: "a", table: "t", where: [] }] }, /rules.0.where must be a list of 1 to 20/],
     [{ rules: [{ type: "a", table: "", where: [{ column: "c" }] }] }, /rules.0.table/],
+    [{ rules: [{ type: "a", table: "__proto__", where: [{ column: "c" }] }] }, /rules.0.table must not be __proto__/],
+    [{ rules: [{ type: "a", table: "a\0b", where: [{ column: "c" }] }] }, /rules.0.table must not contain a NUL/],
+    [{ rules: [{ type: "a", table: "ü".repeat(32), where: [{ column: "c" }] }] }, /longer than 63 bytes/],
+    [{ rules: [{ type: "a", table: "t", where: [{ column: "c", sql: "1=1" }] }] }, /sql/],
     [{ rules: [{ type: "a", table: "t", where: [{ column: "c", olderThan: "soon" }] }] }, /olderThan.*not a duration/],
     [{ rules: [{ type: "a", table: "t", where: [{ column: "c" }], times: "native" }] }, /times.*on SQLite/],
+    [{ rules: [{ type: "a", table: "t", where: [{ column: "c" }], times: "utc" }] }, /times.*on SQLite/],
     [{ presets: { webhookDeliveries: { retentionHours: 0 } } }, /retentionHours must be a whole number/],
   ];
   it.each(wrong)("refuses %j", (options, message) => {
     expect(() => housekeeping({ db, ...options })).toThrow(message);
+  });
+
+  const wrongPruners: [options: object, message: RegExp][] = [
+    [{}, /queueEnabled must be true, false/],
+    [{ enabled: false }, /enabled/],
+    [{ queueEnabled: false, every: "10ms" }, /every must be a duration from one second to 24 days/],
+    [{ queueEnabled: false, every: "30d" }, /every must be a duration from one second to 24 days/],
+  ];
+  it.each(wrongPruners)("C-16 legacyPruner refuses %j", (options, message) => {
+    const pack = housekeeping({ db, presets: { webhookDeliveries: true } });
+    expect(() => pack.legacyPruner(options as never)).toThrow(message);
   });
 });
