@@ -23,6 +23,17 @@ describeDatabases((open) => {
     ]);
   });
 
+  it("prefixes types and schedules, for several packs on one store", async () => {
+    const rule = { type: "cart_cleanup", table: "carts", where: [{ column: "at" }], schedule: "0 2 * * *" };
+    const { hf, pack } = await start({ presets: { sessions: true }, rules: [rule], prefix: "shop." });
+    expect(pack.jobs.map(({ type }) => type)).toEqual(["shop.stale_session_cleanup", "shop.cart_cleanup"]);
+    await pack.install(hf);
+    expect((await hf.schedules.list()).schedules.map(({ name, type }) => [name, type])).toEqual([
+      ["shop.cart_cleanup", "shop.cart_cleanup"],
+      ["shop.session_cleanup_hourly", "shop.stale_session_cleanup"],
+    ]);
+  });
+
   it("C-15 never overwrites what an operator changed", async () => {
     const { hf, pack } = await start({ presets: PRESETS });
     await pack.install(hf);

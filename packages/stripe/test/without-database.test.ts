@@ -1,5 +1,6 @@
 import { holdfast } from "holdfast";
-import { beforeEach, describe, expect, expectTypeOf, it } from "vitest";
+import { admin, adminClient } from "holdfast/admin";
+import { beforeEach, describe, expect, expectTypeOf, it, onTestFinished } from "vitest";
 import { describeDatabases, type PackDatabase } from "../../holdfast/test/pack/scene.js";
 import { redact, stripe, type StripeClient, type StripeEvent } from "../dist/index.js";
 import { invoicePaid, openClient, SECRET, signed } from "./scene.js";
@@ -88,12 +89,17 @@ describe("the options", () => {
 
   it("redact hides what events have of customers", async () => {
     const pack = stripe(valid);
-    const lines: string[] = [];
     const hf = await holdfast({ store: "sqlite::memory:", jobs: pack.jobs, redact, logger: false });
-    hf.on("enqueued", (job) => lines.push(JSON.stringify(job)));
-    await pack.webhook(hf)(signed(invoicePaid({ customer: "cus_secret" })));
-    expect(lines.join()).not.toMatch("cus_secret");
+    onTestFinished(() => hf.close());
+    await pack.webhook(hf)(signed(invoicePaid({ id: "evt_hidden", customer: "cus_secret" })));
+    const [job] = (await hf.list()).jobs;
+    expect(JSON.stringify(job)).toMatch("cus_secret");
+    const { token } = await hf.tokens.create({ name: "viewer", role: "viewer" });
+    const api = admin(hf);
+    onTestFinished(() => api.close());
+    const shown = await adminClient({ fetch: (request) => api.fetch(request), token }).jobs.get({ id: job?.id ?? "" });
+    expect(JSON.stringify(shown)).toMatch("evt_hidden");
+    expect(JSON.stringify(shown)).not.toMatch("cus_secret");
     expect(redact).toEqual(["input.payload.data"]);
-    await hf.close();
   });
 });

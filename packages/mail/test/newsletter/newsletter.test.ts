@@ -322,6 +322,12 @@ function timesFor(given: PackDatabase, time: Date): unknown[] {
 }
 
 describe("newsletter()", () => {
+  it("takes the prefix of its mail pack", async () => {
+    const post = mail({ transport: countingTransport(), from: "hello@club.example", prefix: "club." });
+    const news = newsletter({ mail: post, db: { query() {}, connect() {} } as never, subscribers: () => [] });
+    expect([post.send.type, news.send.type]).toEqual(["club.email.send", "club.newsletter.send"]);
+  });
+
   const base = () => ({
     mail: mail({ transport: countingTransport(), from: "hello@club.example" }),
     subscribers: () => [],

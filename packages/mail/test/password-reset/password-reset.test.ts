@@ -58,6 +58,19 @@ describeDatabases((open) => {
     expect(await reset.consume(token)).toBe(ADA.id);
   });
 
+  it("E-09 at most one mail of a user waits", async () => {
+    const { hf, ask, clock, deliver, reset, inbox } = await resetScene(given);
+    await ask("ada@example.com");
+    await clock.advance("10m");
+    await ask("ada@example.com");
+    expect((await hf.list({ state: "pending" })).jobs).toMatchObject([
+      { input: { data: { expiresAt: "2026-01-01T01:10:00.000Z" } }, expiresAt: new Date("2026-01-01T01:10:00.000Z") },
+    ]);
+    expect(await reset.consume(await deliver())).toBe(ADA.id);
+    expect(await hf.drain()).toBe(0);
+    expect(inbox.mails).toHaveLength(1);
+  });
+
   it("E-09 a token works once, and takes the user's others with it", async () => {
     const { ask, deliver, reset, clock } = await resetScene(given);
     await ask("ada@example.com");
