@@ -1,6 +1,11 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import Sqlite from "better-sqlite3";
 import { holdfast, job } from "holdfast";
-import { database, migrate, readCount, readTime, type PackSchema, type Steps } from "holdfast/pack";
-import { beforeEach, describe, expect, it } from "vitest";
+import { database, migrate, readCount, readTime, type PackSchema, type Steps, type Transaction } from "holdfast/pack";
+import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { describeDatabases, type PackDatabase } from "./scene.js";
 
@@ -89,6 +94,42 @@ describeDatabases((open) => {
     await expect(effect(() => Promise.reject(new Error("late")))).rejects.toThrow(
       given.dialect === "postgres" ? "late" : "must be synchronous",
     );
+  });
+});
+
+describe("a transaction on SQLite", () => {
+  function twoConnections(timeout: number): { other: Sqlite.Database; own: Sqlite.Database } {
+    const folder = mkdtempSync(join(tmpdir(), "holdfast-pack-test-"));
+    const [other, own] = [new Sqlite(join(folder, "app.db")), new Sqlite(join(folder, "app.db"), { timeout })];
+    other.exec("PRAGMA journal_mode = WAL; CREATE TABLE orders (id)");
+    onTestFinished(() => {
+      for (const db of [other, own]) db.close();
+      rmSync(folder, { recursive: true, force: true });
+    });
+    return { other, own };
+  }
+  function* order(tx: Transaction): Steps<void> {
+    yield* tx.query("INSERT INTO orders VALUES (1)");
+  }
+
+  it("lets other code run while it waits for the lock", async () => {
+    const { other, own } = twoConnections(10_000);
+    other.exec("BEGIN IMMEDIATE");
+    const waiting = database(own).transaction(order);
+    await nextTurn();
+    expect(own.pragma("busy_timeout", { simple: true })).toBe(10_000);
+    other.exec("COMMIT");
+    await waiting;
+    expect(other.prepare("SELECT id FROM orders").all()).toEqual([{ id: 1 }]);
+  });
+
+  it("waits as long as its connection would", async () => {
+    const { other, own } = twoConnections(20);
+    other.exec("BEGIN IMMEDIATE");
+    await expect(database(own).transaction(order)).rejects.toMatchObject({ code: "SQLITE_BUSY" });
+    other.exec("COMMIT");
+    await database(own).transaction(order);
+    expect(own.pragma("busy_timeout", { simple: true })).toBe(20);
   });
 });
 
