@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { minify } from "terser";
 import { defineConfig } from "vite";
 
 const core = join(import.meta.dirname, "../holdfast/src");
@@ -40,6 +41,18 @@ function withoutPreload() {
   };
 }
 
+/** Functions that are called once become part of their caller. Vite's own minifier does the rest. */
+function withInlined() {
+  return {
+    name: "with-inlined",
+    /** @param {string} code */
+    async renderChunk(code) {
+      const options = { compress: { passes: 3, ecma: 2020, unsafe_arrows: true, pure_getters: true }, mangle: false };
+      return (await minify(code, { module: true, ...options })).code ?? null;
+    },
+  };
+}
+
 /** In nested rules, browsers that have `light-dark()` need no "&" before a descendant. */
 function withoutAmpersands() {
   return {
@@ -55,22 +68,47 @@ function withoutAmpersands() {
   };
 }
 
-/** The first group that a module belongs to. What only one group uses belongs to it: each export of another one is named twice. */
+/** Custom properties get short names, but for those that modules set. */
+function withShortProperties() {
+  const name = /(?<![\w-])--[a-z][\w-]*/g;
+  return {
+    name: "with-short-properties",
+    enforce: /** @type {const} */ ("post"),
+    /** @param {unknown} _ @param {Record<string, import("vite").Rolldown.OutputAsset | import("vite").Rolldown.OutputChunk>} bundle */
+    generateBundle(_, bundle) {
+      const files = Object.values(bundle);
+      const kept = new Set(files.flatMap((file) => (file.type === "chunk" ? (file.code.match(name) ?? []) : [])));
+      for (const file of files) {
+        if (file.type !== "asset" || !file.fileName.endsWith(".css")) continue;
+        /** @type {Map<string, string>} */
+        const short = new Map([...kept].map((each) => [each, each]));
+        let next = 0;
+        file.source = String(file.source).replaceAll(name, (found) => {
+          while (!short.has(found)) {
+            const candidate = `--${(next++).toString(36)}`;
+            if (!kept.has(candidate)) short.set(found, candidate);
+          }
+          return short.get(found) ?? found;
+        });
+      }
+    },
+  };
+}
+
+/** The first group that a module belongs to: the modules of job.ts and more.ts. Each file compresses by itself, so there are few. */
 const GROUPS = [
+  ["job", /\/src\/(?:job\.|views\/job[/.]|ui\/(?:json-|schema-|sending)|overlays\/enqueue)/],
   [
     "more",
-    /\/src\/(?:(?:views|overlays)\/(?!overview|jobs?[/.]|enqueue|failures\/placeholders)|ui\/(?:search|sign-in|toggle)\.)/,
+    /\/src\/(?:more\.|(?:views|overlays)\/(?!overview|jobs[/.]|failures\/placeholders)|ui\/(?:sign-in|toggle)\.)/,
   ],
-  ["jobs", /\/src\/views\/jobs[/.]/],
-  ["job", /\/src\/(?:views\/job[/.]|ui\/(?:json-|schema-|sending)|overlays\/enqueue)/],
-  ["overview", /\/src\/(?:views\/overview[/.]|ui\/time-(?:chart|scale))/],
-  ["main", /\/src\/(?!views\/overview|overlays)|\/node_modules\/preact|preload-helper|rolldown.runtime/],
+  ["main", /\/src\/|\/node_modules\/preact|preload-helper|rolldown.runtime/],
 ];
 
 export default defineConfig({
   root: import.meta.dirname,
   base: "./",
-  plugins: [withoutUnused(), withoutPreload(), withoutAmpersands()],
+  plugins: [withoutUnused(), withoutPreload(), withInlined(), withoutAmpersands(), withShortProperties()],
   oxc: {
     // Children as arguments of `h` are shorter than as a property.
     jsx: { runtime: "classic", pragma: "h", pragmaFrag: "Fragment" },
@@ -97,7 +135,7 @@ export default defineConfig({
     rolldownOptions: {
       // Of the core, only what is used.
       treeshake: { moduleSideEffects: (id) => !id.startsWith(core), propertyReadSideEffects: false },
-      input: { main: "src/main.tsx" },
+      input: { main: "src/main.tsx", job: "src/job.ts", more: "src/more.ts" },
       output: {
         // Small chunks compress badly.
         codeSplitting: {

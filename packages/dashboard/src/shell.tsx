@@ -14,44 +14,39 @@ import { Icon, type IconName } from "./ui/icon.js";
 import { Logo } from "./ui/logo.js";
 import { Skeleton } from "./ui/page-states.js";
 import { Toasts } from "./ui/toasts.js";
-
-/** What a view module exports. */
-export interface ViewModule {
-  default: ComponentType;
-}
+import Jobs from "./views/jobs.js";
+import Overview from "./views/overview.js";
 
 interface ViewLine {
   title: string;
   icon: IconName;
   /** The lowest role that sees it. */
   role: "user" | "viewer" | "admin";
-  load: () => Promise<ViewModule>;
+  /** Those of the first page need not be loaded. */
+  load?: () => Promise<ComponentType>;
   /** Views of one thing, below the list: `/jobs/:id`. */
-  loadOne?: () => Promise<ViewModule>;
+  loadOne?: () => Promise<ComponentType>;
 }
 
-/** The views, by the first part of their path. Each is loaded when it is first shown. */
+const ofJob = () => import("./job.js");
+const more = () => import("./more.js");
+
+/** The views, by the first part of their path. */
 const VIEWS: Readonly<Record<string, ViewLine>> = {
-  "": { title: "Overview", icon: "overview", role: "viewer", load: () => import("./views/overview.js") },
-  jobs: {
-    title: "Jobs",
-    icon: "jobs",
-    role: "user",
-    load: () => import("./views/jobs.js"),
-    loadOne: () => import("./views/job.js"),
-  },
-  failures: { title: "Failures", icon: "failures", role: "viewer", load: () => import("./views/failures.js") },
+  "": { title: "Overview", icon: "overview", role: "viewer" },
+  jobs: { title: "Jobs", icon: "jobs", role: "user", loadOne: async () => (await ofJob()).Job },
+  failures: { title: "Failures", icon: "failures", role: "viewer", load: async () => (await more()).Failures },
   schedules: {
     title: "Schedules",
     icon: "schedules",
     role: "viewer",
-    load: () => import("./views/schedules.js"),
-    loadOne: () => import("./views/schedule.js"),
+    load: async () => (await more()).Schedules,
+    loadOne: async () => (await more()).Schedule,
   },
-  queues: { title: "Queues", icon: "queues", role: "viewer", load: () => import("./views/queues.js") },
-  workers: { title: "Workers", icon: "workers", role: "viewer", load: () => import("./views/workers.js") },
-  audit: { title: "Audit log", icon: "audit", role: "admin", load: () => import("./views/audit.js") },
-  tokens: { title: "API tokens", icon: "tokens", role: "admin", load: () => import("./views/tokens.js") },
+  queues: { title: "Queues", icon: "queues", role: "viewer", load: async () => (await more()).Queues },
+  workers: { title: "Workers", icon: "workers", role: "viewer", load: async () => (await more()).Workers },
+  audit: { title: "Audit log", icon: "audit", role: "admin", load: async () => (await more()).Audit },
+  tokens: { title: "API tokens", icon: "tokens", role: "admin", load: async () => (await more()).Tokens },
 };
 
 /** The groups of the navigation. */
@@ -65,7 +60,12 @@ function isShown({ role }: ViewLine): boolean {
   return role === "user" ? typeof session.value === "object" : may(role);
 }
 
-const loaded = signal<ReadonlyMap<string, ComponentType>>(new Map());
+const loaded = signal<ReadonlyMap<string, ComponentType>>(
+  new Map([
+    ["", Overview],
+    ["jobs", Jobs],
+  ]),
+);
 const failed = signal<string | null>(null);
 
 const NOT_LOADED = "This part of the page could not be loaded. The server may have a newer version of it.";
@@ -77,7 +77,7 @@ function viewOf(name: string, line: ViewLine, isOne: boolean): ComponentType | u
   if (known === undefined && failed.value !== key) {
     const load = isOne ? line.loadOne : line.load;
     load?.().then(
-      (module) => (loaded.value = new Map(loaded.value).set(key, module.default)),
+      (View) => (loaded.value = new Map(loaded.value).set(key, View)),
       // The server does not respond, or it has a newer version and no longer these files.
       () => (failed.value = key),
     );
@@ -357,19 +357,19 @@ function isMac(): boolean {
 
 /** What is shown above the page. Its module is loaded when it is first opened. */
 type OverlayName = "palette" | "keys" | "enqueue" | "account" | "login";
-const overlay = signal<{ name: OverlayName; View: ComponentType<{ onClose: () => void }> } | null>(null);
-const OVERLAYS: Readonly<Record<OverlayName, () => Promise<{ default: ComponentType<{ onClose: () => void }> }>>> = {
-  palette: () => import("./overlays/palette.js"),
-  keys: () => import("./overlays/shortcuts.js"),
-  enqueue: () => import("./overlays/enqueue.js"),
-  account: () => import("./overlays/account.js"),
-  login: () => import("./overlays/login-again.js"),
+type OverlayView = ComponentType<{ onClose: () => void }>;
+const overlay = signal<{ name: OverlayName; View: OverlayView } | null>(null);
+const OVERLAYS: Readonly<Record<OverlayName, () => Promise<OverlayView>>> = {
+  palette: async () => (await more()).Palette,
+  keys: async () => (await more()).Shortcuts,
+  enqueue: async () => (await ofJob()).Enqueue,
+  account: async () => (await more()).Account,
+  login: async () => (await more()).LoginAgain,
 };
 
 async function openOverlay(name: OverlayName): Promise<void> {
   try {
-    const { default: View } = await OVERLAYS[name]();
-    overlay.value = { name, View };
+    overlay.value = { name, View: await OVERLAYS[name]() };
   } catch {
     toast(NOT_LOADED, { kind: "error", action: { label: "Load again", run: () => location.reload() } });
   }
@@ -387,6 +387,6 @@ function Overlay(): JSX.Element | null {
 const loginPage = signal<ComponentType | null>(null);
 function Login(): JSX.Element {
   const { value: View } = loginPage;
-  if (View === null) void import("./views/login.js").then((module) => (loginPage.value = module.default));
+  if (View === null) void more().then((module) => (loginPage.value = module.Login));
   return View === null ? <></> : <View />;
 }

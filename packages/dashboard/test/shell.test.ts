@@ -68,7 +68,7 @@ inBrowser("the shell", () => {
     await context.setOffline(true);
     await page.getByRole("button", { name: "Enqueue" }).first().click();
     await page.locator(".toast").getByText("This part of the page could not be loaded.").waitFor();
-    await page.getByRole("link", { name: "Overview", exact: true }).click();
+    await page.getByRole("link", { name: "Workers", exact: true }).click();
     await page.getByRole("heading", { name: "This part of the page could not be loaded." }).waitFor();
     await page.getByRole("link", { name: "Jobs", exact: true }).click();
     await page.getByRole("alert").getByText("No connection to the server.").waitFor();

@@ -1,9 +1,9 @@
 import { signal } from "./signals.js";
-import type { AdminClient, SessionResult } from "holdfast/admin";
-import { AdminError, newClient } from "#client";
+import type { SessionResult } from "holdfast/admin";
+import { AdminError, newClient, type RouteClient } from "#client";
 import { PREFIX } from "./router.js";
 
-export { AdminError };
+export { AdminError, type RouteClient };
 
 /** Whether the server responds. `retryAt`: when it is called again. */
 export const connection = signal<{ online: true } | { online: false; since: number; retryAt: number }>({
@@ -35,12 +35,12 @@ export function mayChangeOwn(): boolean {
 const RETRY_MS = [1_000, 2_000, 5_000, 10_000] as const;
 let failures = 0;
 
-export const api: AdminClient = newClient({ url: `${location.origin}${PREFIX}`, fetch: send });
+export const api: RouteClient = newClient({ url: `${location.origin}${PREFIX}`, fetch: send });
 
-const polled = new Map<number, AdminClient>();
+const polled = new Map<number, RouteClient>();
 
 /** A client whose results may be so many seconds old: for what all open pages load again and again, so that they share it. */
-export function clientWithin(seconds: number): AdminClient {
+export function clientWithin(seconds: number): RouteClient {
   let client = polled.get(seconds);
   if (client === undefined) {
     const fetchWithin = (request: Request): Promise<Response> => {

@@ -1,7 +1,6 @@
 import { effect, signal, untracked, type ReadonlySignal } from "./signals.js";
 import { useEffect, useMemo } from "preact/hooks";
-import type { AdminClient } from "holdfast/admin";
-import { api, clientWithin, connection, hasExpired, session } from "./api.js";
+import { api, clientWithin, connection, hasExpired, session, type RouteClient } from "./api.js";
 import { isLive } from "./live.js";
 
 /** Data from the server. What was loaded is kept while it is loaded again, and when that fails. */
@@ -32,7 +31,7 @@ const AGE = 1 / 3;
  */
 export function useResource<T>(
   key: string,
-  load: (client: AdminClient) => Promise<T>,
+  load: (client: RouteClient) => Promise<T>,
   { every }: Options = {},
 ): Resource<T> {
   const resource = useMemo(() => newResource(key, load), [key]);
@@ -66,8 +65,8 @@ export function useResource<T>(
 }
 
 interface OwnResource<T> extends Resource<T> {
-  load: (client: AdminClient) => Promise<T>;
-  loadWith(client: AdminClient): Promise<void>;
+  load: (client: RouteClient) => Promise<T>;
+  loadWith(client: RouteClient): Promise<void>;
   stop(): void;
 }
 
@@ -82,7 +81,7 @@ function newResource<T>(key: string, first: OwnResource<T>["load"]): OwnResource
     loading,
     load: first,
     reload: () => resource.loadWith(api),
-    async loadWith(client: AdminClient): Promise<void> {
+    async loadWith(client: RouteClient): Promise<void> {
       const number = ++newest;
       loading.value = true;
       try {

@@ -14,7 +14,7 @@ import { Empty, Pending } from "../ui/page-states.js";
 import { roles, runAction } from "./job/actions.js";
 import { actionsFor, type ActionName } from "./job/offered.js";
 import { Attempts } from "./job/attempts.js";
-import type EditDialog from "./job/edit-dialog.js";
+import { EditDialog } from "./job/edit-dialog.js";
 import { Head } from "./job/head.js";
 import { jobHref } from "../app/links.js";
 import { loadJob, type LoadedJob } from "./job/load-job.js";
@@ -108,17 +108,6 @@ function Missing({ id }: { id: string }): JSX.Element {
   );
 }
 
-type EditDialogType = typeof EditDialog;
-
-/** Loads the dialog when it is opened first. */
-function LazyEditDialog(props: Parameters<EditDialogType>[0]): JSX.Element | null {
-  const [Loaded, setLoaded] = useState<EditDialogType | null>(null);
-  useEffect(() => {
-    void import("./job/edit-dialog.js").then((module) => setLoaded(() => module.default));
-  }, []);
-  return Loaded === null ? null : <Loaded {...props} />;
-}
-
 type Asking = "edit" | "rerun" | "cancel" | "delete";
 
 interface LoadedProps {
@@ -202,7 +191,7 @@ function Loaded({ id, loaded, isDeleted, onChange }: LoadedProps): JSX.Element {
         </aside>
       </div>
       {(asking === "edit" || asking === "rerun") && (
-        <LazyEditDialog
+        <EditDialog
           loaded={loaded}
           isRerun={asking === "rerun"}
           onClose={() => setAsking(null)}

@@ -23,7 +23,7 @@ interface EditDialogProps {
 }
 
 /** Changes a waiting job, or a copy of another one. What was not touched is not sent. */
-export default function EditDialog({ loaded, isRerun, onClose, onDone }: EditDialogProps): JSX.Element {
+export function EditDialog({ loaded, isRerun, onClose, onDone }: EditDialogProps): JSX.Element {
   // What was loaded when the dialog was opened: the page goes on loading.
   const [{ job, input }] = useState(loaded);
   const [first] = useState(() => editedOf(job, formatJson(input.text, input.node)));

@@ -1,5 +1,6 @@
 import { useMemo } from "preact/hooks";
-import type { AdminClient, ErrorGroupResult } from "holdfast/admin";
+import type { ErrorGroupResult } from "holdfast/admin";
+import type { RouteClient } from "../../app/api.js";
 import { stats } from "../../app/live.js";
 import { useResource } from "../../app/resource.js";
 import { MANY_DEAD } from "./warnings.js";
@@ -21,7 +22,7 @@ export function useDeadCounts(groups: readonly ErrorGroupResult[] | undefined): 
     .slice(0, COUNTED)
     .map(({ fingerprint }) => fingerprint)
     .toSorted();
-  const load = async ({ jobs }: AdminClient): Promise<DeadCounts> => {
+  const load = async ({ jobs }: RouteClient): Promise<DeadCounts> => {
     const counts: [string, { count: number; exact: boolean }][] = [];
     for (const fingerprint of wanted) {
       counts.push([fingerprint, await jobs.count({ fingerprint, state: ["dead"], atMost: AT_MOST })]);

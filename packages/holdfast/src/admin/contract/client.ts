@@ -77,20 +77,22 @@ export function adminClient(options: AdminClientOptions = {}): AdminClient {
       "is required outside a browser; pass the server's URL, e.g. http://127.0.0.1:7700",
     );
   }
-  return newClient(options);
+  const summary = async (): Promise<SummaryResult> =>
+    (await send(options, newRequest(urlOf(options, SUMMARY_PATH), { headers: headersOf(options) }))) as SummaryResult;
+  return { ...newClient(options), summary };
 }
 
-/** A client without the checks of its options: the dashboard sets them itself, and has no need of the code that checks them. */
-export function newClient(options: AdminClientOptions): AdminClient {
+export type RouteClient = Omit<AdminClient, "summary">;
+
+/** A client of the routes without the checks of its options: the dashboard sets them itself. */
+export function newClient(options: AdminClientOptions): RouteClient {
   const groups: Record<string, Record<string, (input?: object) => Promise<unknown>>> = {};
   for (const name of ROUTE_NAMES) {
     const [group = "", method = ""] = name.split(".");
     groups[group] ??= {};
     groups[group][method] = async (input) => send(options, requestOf(name, { ...input }, options));
   }
-  const summary = (): Promise<unknown> =>
-    send(options, newRequest(urlOf(options, SUMMARY_PATH), { headers: headersOf(options) }));
-  return { ...groups, summary } as unknown as AdminClient;
+  return groups as unknown as RouteClient;
 }
 
 function urlOf({ url }: AdminClientOptions, path: string): string {

@@ -33,10 +33,9 @@ export function wantsPage(request: Request): boolean {
   return /\btext\/html\b/.test(request.headers.get("accept") ?? "");
 }
 
-/** The module of the view at a path. */
-function moduleOf(path: string): "overview" | "jobs" | "job" | "more" {
-  if (path === "/") return "overview";
-  if (path === "/jobs") return "jobs";
+/** The module of the view at a path; null: the first one has it. */
+function moduleOf(path: string): "job" | "more" | null {
+  if (path === "/" || path === "/jobs") return null;
   return path.startsWith("/jobs/") ? "job" : "more";
 }
 
@@ -47,7 +46,8 @@ function moduleOf(path: string): "overview" | "jobs" | "job" | "more" {
 export async function pageResponse(basePath: string, path: string): Promise<Response> {
   const { ENTRY } = await import("./files.js");
   const url = (name: string): string => `${basePath}${ASSETS}${name}`;
-  const preload = new Set([...ENTRY.preload, ...ENTRY.views[moduleOf(path)]]);
+  const module = moduleOf(path);
+  const preload = new Set([...ENTRY.preload, ...(module === null ? [] : ENTRY.views[module])]);
   const links = [
     ...ENTRY.styles.map((name) => `<link rel="stylesheet" href="${url(name)}">`),
     `<script type="module" src="${url(ENTRY.script)}"></script>`,

@@ -5,8 +5,8 @@ export declare const ENTRY: {
   readonly script: string;
   /** Modules that the script imports at once. */
   readonly preload: readonly string[];
-  /** Modules that the first view imports. */
-  readonly views: Readonly<Record<"overview" | "jobs" | "job" | "more", readonly string[]>>;
+  /** Modules that other views import. */
+  readonly views: Readonly<Record<"job" | "more", readonly string[]>>;
   readonly styles: readonly string[];
 };
 
