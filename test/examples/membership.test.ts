@@ -24,7 +24,7 @@ beforeAll(async () => {
   const [temporary, data] = folders.map(({ path }) => path) as [string, string];
   staying = startExample("membership", { args: ["--stay", "--data", data] });
   walk = await startExample("membership", { temporary }).ended;
-});
+}, 60_000);
 afterAll(async () => {
   await staying.end("SIGKILL");
   for (const { remove } of folders) await remove();
@@ -75,7 +75,7 @@ describe("the walk through the membership site", () => {
 
   it("E-06 sends a newsletter once to each subscriber, and one whose job is lost", () => {
     expect(story("The editor sends a newsletter")).toMatch(
-      /moved by 60 minutes and cancelled; then sent at once to 8 subscribers .* one mail each/,
+      /moved by 60 minutes and cancelled; then sent at once to 5 subscribers .* one mail each/,
     );
     expect(story("The job of a newsletter is lost")).toContain("pressed again, it found nothing");
   });
@@ -101,7 +101,7 @@ describe("the membership site", () => {
     expect(await open(`${site}/sign-up`)).toEqual([200, "Join · Lantern Club"]);
     expect(await open(`${site}/staff/jobs/`)).toEqual([200, "Holdfast"]);
     expect((await fetch(`${site}/staff/jobs/api/admin/jobs`)).status).toBe(401);
-    expect((await (await fetch(inbox)).text()).match(/Welcome to the Lantern Club/g)?.length).toBeGreaterThan(8);
+    expect((await (await fetch(inbox)).text()).match(/Welcome to the Lantern Club/g)).toHaveLength(5);
     const cookie = await signIn(site, link);
     expect((await fetch(`${site}/staff/jobs/api/admin/jobs`, { headers: { cookie } })).status).toBe(200);
     expect(await staying.end("SIGTERM")).toMatchObject({ code: 0, stderr: "" });
@@ -167,8 +167,9 @@ async function expectNoSecretInJobs(file: string): Promise<void> {
   const hf = await holdfast({ store: `sqlite:${file}`, logger: false });
   onTestFinished(() => hf.close());
   const { jobs } = await hf.list({ limit: 200 });
-  expect(jobs.length).toBeGreaterThan(50);
+  expect(jobs.length).toBeGreaterThan(40);
   for (const { input, output, error } of jobs) expect(JSON.stringify([input, output, error])).not.toMatch(SECRET);
   const resets = jobs.filter(({ input }) => (input as { template?: string }).template === "password-reset");
-  expect(resets.map(({ input }) => Object.keys((input as { data: object }).data))).toEqual([["user", "expiresAt"]]);
+  expect(resets).toHaveLength(4);
+  for (const { input } of resets) expect(Object.keys((input as { data: object }).data)).toEqual(["user", "expiresAt"]);
 }

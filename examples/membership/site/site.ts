@@ -58,7 +58,11 @@ export async function openSite(config: SiteConfig, url: string): Promise<Site> {
   const news = newsletter({
     mail: post,
     db,
-    message: newsletterMail,
+    message: (letter, subscriber) =>
+      // The mails of a run may wait for a while.
+      members.byId(subscriber.id)?.newsletter === true
+        ? newsletterMail(letter, subscriber)
+        : { skip: "unsubscribed in the meantime" },
     countSubscribers: () => members.countSubscribers(),
     *subscribers() {
       for (const member of members.subscribers()) {

@@ -11,7 +11,7 @@ const ROLES = { reader: "165511591545143296", patron: "165511591545143297" };
 const MODERATOR = "165511591545143299";
 
 /** Like Discord, but smaller: so many changes of roles in a period, and then 429. */
-const LIMIT = { calls: 2, periodMs: 400 };
+const LIMIT = { calls: 1, periodMs: 300 };
 
 /** A server that speaks the part of Discord's REST API that role syncs need, with its rate limits. */
 export interface DiscordServer {

@@ -14,15 +14,18 @@ export interface AccountState {
 
 const DONE: Readonly<Record<string, string>> = {
   password: "Your password is changed. You are signed out everywhere else.",
-  paid: "Thank you! Your membership shows here as soon as Stripe reports the payment.",
+  paid: "Thank you, and welcome!",
+  pending: "Thank you! Your membership shows here as soon as Stripe reports the payment.",
   ending: "Your membership ends in a moment.",
   discord: "Your Discord account is linked. Your roles follow in a moment.",
   newsletter: "Saved.",
 };
 
 export function accountPage(member: Member, { membership, done, problem }: AccountState): Html {
+  const isPending = done === "paid" && (membership === null || !isActive(membership));
+  const notice = isPending ? DONE["pending"] : DONE[done ?? ""];
   return layout(
-    { title: "Your page", member, notice: done === undefined ? null : DONE[done], problem },
+    { title: "Your page", member, notice, problem },
     html`<h1>Hello ${member.name}</h1>
       <div class="grid">${membershipCard(membership)} ${discordCard(member)} ${newsletterCard(member)}</div>`,
   );

@@ -102,6 +102,10 @@ function runRow({ id, status, scheduledFor, recipients, deliveries }: SendRunRep
               <dt>Failed</dt>
               <dd>${deliveries.failed}</dd>
             </div>
+            <div>
+              <dt>Skipped</dt>
+              <dd>${deliveries.skipped}</dd>
+            </div>
           </dl>`
     }
     ${

@@ -71,7 +71,7 @@ button:hover, .button:hover { filter: brightness(1.1); }
 .choices { display: grid; gap: .6rem; }
 .row { display: flex; flex-wrap: wrap; gap: .6rem 1rem; align-items: end; }
 .row > * { min-width: 0; }
-.row label { flex: 0 1 15rem; margin: 0; }
+.row label { flex: 0 1 17rem; margin: 0; }
 .row input { min-width: 0; }
 .list { margin: 0 0 1rem; padding: 0; list-style: none; }
 .list li { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; padding: .6rem 0; border-bottom: 1px solid var(--line); }

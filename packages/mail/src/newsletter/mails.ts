@@ -52,7 +52,10 @@ export function newsletterTemplate(
     if (newsletter === null) return { skip: "the newsletter does not exist" };
     if (await records.isSent(run, id)) return { skip: "the mail was sent by an earlier attempt" };
     const built = await message(newsletter, { id, email, unsubscribeUrl });
-    if ("skip" in built) return built;
+    if ("skip" in built) {
+      await records.setDelivery(run, { subscriber: id, jobId, status: "skipped" });
+      return built;
+    }
     return {
       ...(from !== undefined && { from }),
       ...built,

@@ -30,8 +30,11 @@ export interface SendRun {
   readonly finishedAt: Date | null;
 }
 
-/** The mail of a run to one subscriber. `failed`: it is not retried any more, or the address of the subscriber is invalid. */
-export type DeliveryStatus = "queued" | "sent" | "failed";
+/**
+ * The mail of a run to one subscriber. `failed`: it is not retried any more, or the address of the subscriber is invalid. `skipped`: the
+ * option `message` returned `skip`.
+ */
+export type DeliveryStatus = "queued" | "sent" | "failed" | "skipped";
 
 /** How many mails of a run have which status. */
 export type DeliveryCounts = Readonly<Record<DeliveryStatus, number>>;

@@ -136,7 +136,7 @@ export function sqlRecords(db: Database): NewsletterRecords {
         `SELECT status, ${count}(*) AS n FROM ${deliveries} WHERE run_id = ? GROUP BY status`,
         [run],
       );
-      const counts = { queued: 0, sent: 0, failed: 0 };
+      const counts = { queued: 0, sent: 0, failed: 0, skipped: 0 };
       for (const { status, n } of rows) counts[status] = readCount(n);
       return counts;
     },

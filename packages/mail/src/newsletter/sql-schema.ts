@@ -29,7 +29,7 @@ export const NEWSLETTER_SCHEMA: PackSchema = {
         run_id ${types.text} NOT NULL,
         subscriber_id ${types.text} NOT NULL,
         job_id ${types.text},
-        status ${types.text} NOT NULL CHECK (status IN ('queued', 'sent', 'failed')),
+        status ${types.text} NOT NULL CHECK (status IN ('queued', 'sent', 'failed', 'skipped')),
         PRIMARY KEY (run_id, subscriber_id)
       )`,
     ],

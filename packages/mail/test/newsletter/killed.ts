@@ -48,7 +48,7 @@ export async function sendThroughCrashes(
   expect(await news.run(run.id)).toMatchObject({
     status: "sent",
     recipients: readers,
-    deliveries: { queued: 0, sent: readers, failed: 0 },
+    deliveries: { queued: 0, sent: readers, failed: 0, skipped: 0 },
   });
 }
 

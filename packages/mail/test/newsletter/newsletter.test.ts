@@ -39,7 +39,7 @@ describeDatabases((open) => {
       recipients: 3,
       startedAt: EIGHT,
       finishedAt: EIGHT,
-      deliveries: { queued: 0, sent: 3, failed: 0 },
+      deliveries: { queued: 0, sent: 3, failed: 0, skipped: 0 },
     });
     expect(await job(run.jobId)).toMatchObject({
       output: { enqueued: 3, failed: 0 },
@@ -246,14 +246,15 @@ describeDatabases((open) => {
   });
 
   it("E-06 the application may write each mail, or skip it", async () => {
-    const { hf, clock, schedule, inbox } = await newsScene(given, {
+    const { hf, clock, news, schedule, inbox } = await newsScene(given, {
       from: "News <news@club.example>",
       message: ({ subject }, { id, unsubscribeUrl }) =>
         id === "s1" ? { skip: "unsubscribed" } : { subject: `${subject} for ${id}`, htmlBody: unsubscribeUrl },
     });
-    await schedule();
+    const { id: run } = await schedule();
     await clock.advance("1h");
     await hf.drain();
+    expect(await news.run(run)).toMatchObject({ recipients: 3, deliveries: { queued: 0, sent: 2, skipped: 1 } });
     const shown = inbox.mails.map(({ subject, from }) => `${subject} ${from}`).toSorted();
     expect(shown).toEqual(["Spring for s0 news@club.example", "Spring for s2 news@club.example"]);
   });
