@@ -73,6 +73,7 @@ const LONGEST = [
   /\/model/,
   /dynamodb\/units/,
   /docs\/docs/,
+  /test\/examples\//,
   /test\/conformance-/,
   /postgres\/(?:doctor|import-legacy)/,
 ];

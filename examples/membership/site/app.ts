@@ -1,4 +1,5 @@
 import { Hono } from "hono";
+import { bodyLimit } from "hono/body-limit";
 import { csrf } from "hono/csrf";
 import { HTTPException } from "hono/http-exception";
 import { secureHeaders } from "hono/secure-headers";
@@ -15,6 +16,9 @@ import { signInRoutes } from "./routes/sign-in.js";
 import { unsubscribeRoutes } from "./routes/unsubscribe.js";
 import { readMember, type PageEnv } from "./routes/visitor.js";
 import type { Site } from "./site.js";
+
+/** More than the longest newsletter. */
+const MAX_FORM_BYTES = 1_048_576;
 
 /** The application: a function from `Request` to `Response`. */
 export interface App {
@@ -52,14 +56,17 @@ export function openApp(site: Site): App {
         frameAncestors: ["'self'"],
         baseUri: ["'none'"],
       },
+      // Without any referrer, browsers do not say which site a form is from.
+      referrerPolicy: "same-origin",
     }),
   );
   app.route("/", unsubscribeRoutes(site));
 
   const pages = new Hono<PageEnv>();
   pages.use(
+    bodyLimit({ maxSize: MAX_FORM_BYTES }),
     // Rejects forms that another site sends with the cookie of a member.
-    csrf(),
+    csrf({ origin: site.url }),
     readMember(site),
   );
   for (const routes of [homeRoutes, signInRoutes, passwordRoutes, accountRoutes, membershipRoutes, newsletterRoutes]) {

@@ -10,9 +10,12 @@ import type { SiteConfig } from "./config.js";
 import { openDatabase, type Db } from "./database.js";
 import { mailTemplates, newsletterMail, unsubscribeUrl, type MailTemplates } from "./mails.js";
 import { Members } from "./members.js";
-import { Memberships } from "./memberships.js";
+import { isActive, Memberships } from "./memberships.js";
 import { openPayments } from "./payments.js";
 import { Sessions } from "./sessions.js";
+
+/** The output of the job `membership.end`. */
+export type EndOutput = { ended: string } | { skipped: true; reason: string };
 
 /** What the routes of the site use. */
 export interface Site {
@@ -31,7 +34,7 @@ export interface Site {
   readonly payments: StripePack;
   readonly roles: DiscordPack;
   /** The job that ends a subscription at Stripe. */
-  readonly endMembership: JobType<{ member: string }>;
+  readonly endMembership: JobType<{ member: string }, EndOutput>;
   /** Stripe's client, for what a visitor waits for: the address of a payment page. */
   readonly stripe: Stripe;
   close(): Promise<void>;
@@ -79,9 +82,11 @@ export async function openSite(config: SiteConfig, url: string): Promise<Site> {
   const endMembership = job({
     type: "membership.end",
     input: z.strictObject({ member: z.string() }),
-    async run({ input, idempotencyKey }) {
+    async run({ input, idempotencyKey }): Promise<EndOutput> {
       const membership = memberships.of(input.member);
-      if (membership !== null) await sdk.subscriptions.cancel(membership.subscriptionId, {}, { idempotencyKey });
+      if (membership === null || !isActive(membership)) return { skipped: true, reason: "no membership" };
+      await sdk.subscriptions.cancel(membership.subscriptionId, {}, { idempotencyKey });
+      return { ended: membership.subscriptionId };
     },
   });
 

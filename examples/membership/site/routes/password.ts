@@ -16,8 +16,7 @@ export function passwordRoutes(site: Site): Hono<PageEnv> {
 
   /** The token is used up, the password is changed and all sessions end: all of it, or nothing. */
   const changePassword = db.transaction((token: string, hash: string) => {
-    // On SQLite it is no promise.
-    const member = reset.consumeIn(db, token) as string | null;
+    const member = reset.consumeIn(db, token);
     if (member === null) return null;
     members.setPassword(member, hash);
     sessions.endAll(member);

@@ -44,8 +44,8 @@ export const roles: Story = {
       "A role that the site does not manage was changed.",
     );
     return [
-      `${all.length} members linked their accounts at once, in at most ${ms(Math.max(...times))} each. Discord refused ${refused} of the calls with 429,`,
-      `and the jobs came back when Discord said so: all have their roles after ${ms(took)}, and keep the one the site does not manage.`,
+      `${all.length} members linked their accounts at once, in at most ${ms(Math.max(...times))}. Discord refused ${refused} calls with 429.`,
+      `The jobs came back when Discord said so: all have their roles after ${ms(took)}, and keep their others.`,
     ];
   },
 };

@@ -30,7 +30,7 @@ export const mailRetries: Story = {
     await api.jobs.retry({ id });
     await vendors.inbox.next(({ to }) => to.includes(bob.email));
     return [
-      `Bob still signed up in ${ms(took)}. His mail was retried after ${delays.join(", ")} s (run early here), and then dead.`,
+      `Bob still signed up in ${ms(took)}. His mail was retried after ${delays.join(", ")} s (run early here), then dead.`,
       "The mail server works again, and an operator retried the job: the mail arrived.",
     ];
   },

@@ -33,7 +33,7 @@ export const newsletter: Story = {
     check(recipients.toSorted().join() === subscribers.toSorted().join(), "Not every subscriber got one mail.");
     await unsubscribe(scene, mails.find(({ to }) => to.includes(ada.email))?.headers ?? {});
     return [
-      `Written, previewed, scheduled, moved by ${later} minutes and cancelled; then sent at once to ${counts.sent} subscribers in ${ms(took)}, one mail each.`,
+      `Previewed, scheduled, moved by ${later} minutes, cancelled; then sent to ${counts.sent} subscribers in ${ms(took)}, one mail each.`,
       "Ada's mail program unsubscribed her with one click, without her cookie.",
     ];
   },

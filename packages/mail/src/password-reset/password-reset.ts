@@ -7,7 +7,7 @@ import {
   type JobType,
   type Logger,
 } from "holdfast";
-import { optionKeys, refuseUnknown, show } from "holdfast/pack";
+import { optionKeys, refuseUnknown, show, type PostgresClient, type SqliteDatabase } from "holdfast/pack";
 import { untilAborted } from "../attempt.js";
 import type { MailPack } from "../mail.js";
 import {
@@ -76,6 +76,8 @@ export interface PasswordReset {
   /** Uses up a token. Returns the id of its user; null if the token is wrong, used or expired. */
   consume(token: string): Promise<string | null>;
   /** The same in your transaction, with which the new password is stored. On SQLite it returns no promise. */
+  consumeIn(tx: SqliteDatabase, token: string): string | null;
+  consumeIn(tx: PostgresClient, token: string): Promise<string | null>;
   consumeIn(tx: unknown, token: string): string | null | Promise<string | null>;
 }
 
@@ -173,7 +175,8 @@ export function passwordReset<User extends ResetUser>(options: PasswordResetOpti
       return resetRoute({ requestReset: (email, signal) => requestReset(hf, email, signal), clock, logger });
     },
     consume: async (token: string) => records.consume(sha256(String(token)), now()),
-    consumeIn: (tx: unknown, token: string) => records.consumeIn(tx, sha256(String(token)), now()),
+    consumeIn: ((tx: unknown, token: string) =>
+      records.consumeIn(tx, sha256(String(token)), now())) as PasswordReset["consumeIn"],
   });
 }
 

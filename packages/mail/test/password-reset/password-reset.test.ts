@@ -185,13 +185,14 @@ describeDatabases((open) => {
       if (given.dialect === "sqlite") {
         const db = given.db as Sqlite.Database;
         db.exec("BEGIN");
-        const user = reset.consumeIn(db, token);
+        const user: string | null = reset.consumeIn(db, token);
         db.exec(end);
         return user;
       }
       const client = await (given.db as pg.Pool).connect();
       await client.query("BEGIN");
-      const user = await reset.consumeIn(client, token);
+      const using: Promise<string | null> = reset.consumeIn(client, token);
+      const user = await using;
       await client.query(end);
       client.release();
       return user;
