@@ -12,13 +12,15 @@ export interface DeleteOptions {
   now: () => number;
   /** Called after each chunk with the rows deleted so far. */
   onProgress: (deleted: number) => void;
+  /** Called with advice for the person who looks after the database. */
+  onAdvice: (advice: string) => void;
 }
 
 /** Deletes rows in chunks, the oldest first, until none is left. */
 export async function deleteRows(
   db: Database,
   deletion: CheckedDeletion,
-  { olderThanMs, signal, now, onProgress }: DeleteOptions,
+  { olderThanMs, signal, now, onProgress, onAdvice }: DeleteOptions,
 ): Promise<void> {
   const { table, times, where } = deletion;
   const parts = await findTable(db, deletion);
@@ -35,6 +37,7 @@ export async function deleteRows(
       }`;
       const chunk = { part, column, time, condition, value: limit.value };
       let last: Chunk = { deleted: 0, more: true, newest: null };
+      let advised = times === "text" || part.indexed.includes(name);
       while (last.more) {
         signal.throwIfAborted();
         const began = performance.now();
@@ -43,6 +46,10 @@ export async function deleteRows(
         });
         deleted += last.deleted;
         onProgress(deleted);
+        if (last.more && !advised) {
+          advised = true;
+          onAdvice(`Each chunk reads all rows of ${part.name}. Create an index on the column ${column}.`);
+        }
         if (last.more && db.dialect === "sqlite") await pause(performance.now() - began);
       }
     }
