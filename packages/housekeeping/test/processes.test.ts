@@ -74,11 +74,12 @@ describeDatabases((open) => {
     expect((left - 1) % 500).toBe(0);
 
     hf.work({ poll: "100ms" });
-    expect(await hf.result(id, { timeout: "20s" })).toEqual({ deleted: { sessions: left - 1 } });
-    expect(await hf.get(id)).toMatchObject({
-      state: "completed",
-      attempts: [{ end: "expired" }, { end: "completed" }],
-    });
+    const { deleted } = (await hf.result(id, { timeout: "20s" })) as { deleted: { sessions: number } };
+    // PostgreSQL may have committed one more chunk of the process that was killed.
+    expect([left - 1, left - 501]).toContain(deleted.sessions);
+    const ends = (await hf.get(id))?.attempts.map(({ end }) => end);
+    expect(ends?.at(0)).toBe("expired");
+    expect(ends?.at(-1)).toBe("completed");
     expect(await given.query("SELECT id FROM sessions")).toEqual([{ id: 0 }]);
   });
 
