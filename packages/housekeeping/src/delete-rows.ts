@@ -12,13 +12,15 @@ export interface DeleteOptions {
   now: () => number;
   /** Called after each chunk with the rows deleted so far. */
   onProgress: (deleted: number) => void;
+  /** Called with advice for the person who looks after the database. */
+  onAdvice: (advice: string) => void;
 }
 
 /** Deletes rows in chunks, the oldest first, until none is left. */
 export async function deleteRows(
   db: Database,
   deletion: CheckedDeletion,
-  { olderThanMs, signal, now, onProgress }: DeleteOptions,
+  { olderThanMs, signal, now, onProgress, onAdvice }: DeleteOptions,
 ): Promise<void> {
   const { table, times, where } = deletion;
   const parts = await findTable(db, deletion);
@@ -35,18 +37,31 @@ export async function deleteRows(
       }`;
       const chunk = { part, column, time, condition, value: limit.value };
       let last: Chunk = { deleted: 0, more: true, newest: null };
+      let advised = times === "text" || part.indexed.includes(name);
       while (last.more) {
         signal.throwIfAborted();
+        const began = performance.now();
         last = await deleteChunk(db, chunk, last.newest, (newest) => {
           if (times === "milliseconds") refuseSeconds(newest, `the column ${column} of ${db.table(table)}`);
         });
         deleted += last.deleted;
         onProgress(deleted);
-        // On SQLite a query does not wait: other work of this process must be able to run between two chunks.
-        await new Promise((resolve) => setImmediate(resolve));
+        if (last.more && !advised) {
+          advised = true;
+          onAdvice(`Each chunk reads all rows of ${part.name}. Create an index on the column ${column}.`);
+        }
+        if (last.more && db.dialect === "sqlite") await pause(performance.now() - began);
       }
     }
   }
+}
+
+/**
+ * SQLite has one lock for writes, no queue for it, and its calls block this process. So half of the time is left to others: without
+ * it, other writers, such as the one that extends leases, waited for seconds.
+ */
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, Math.ceil(ms)));
 }
 
 async function presentOf(db: Database, now: () => number): Promise<number> {

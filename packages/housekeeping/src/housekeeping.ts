@@ -132,20 +132,25 @@ function cleanUpJob(db: Database, clock: Clock, cleanUp: ReadCleanUp): JobType {
   const { type } = cleanUp;
   const retry = { maxAttempts: 3 };
   if (cleanUp.retentionHours === null) {
-    return job({ type, retry, run: ({ signal, progress }) => runCleanUp(db, clock, cleanUp, { signal, progress }) });
+    return job({
+      type,
+      retry,
+      run: ({ signal, progress, log }) => runCleanUp(db, clock, cleanUp, { signal, progress, log }),
+    });
   }
   return job({
     type,
     input: retention,
     retry,
-    run: ({ input, signal, progress }) =>
-      runCleanUp(db, clock, cleanUp, { signal, progress, hours: input?.retention_hours }),
+    run: ({ input, signal, progress, log }) =>
+      runCleanUp(db, clock, cleanUp, { signal, progress, log, hours: input?.retention_hours }),
   });
 }
 
 interface RunOptions {
   signal: AbortSignal;
   progress?: (fraction: number, note: object) => void;
+  log?: (line: string) => void;
   hours?: number | undefined;
 }
 
@@ -153,7 +158,7 @@ async function runCleanUp(
   db: Database,
   clock: Clock,
   { deletions, retentionHours }: ReadCleanUp,
-  { signal, progress, hours = retentionHours ?? undefined }: RunOptions,
+  { signal, progress, log = () => {}, hours = retentionHours ?? undefined }: RunOptions,
 ): Promise<CleanUpOutput> {
   const deleted = new Map<string, number>();
   for (const [at, deletion] of deletions.entries()) {
@@ -167,6 +172,7 @@ async function runCleanUp(
       signal,
       now: () => clock.now(),
       onProgress,
+      onAdvice: log,
     });
   }
   return { deleted: Object.fromEntries(deleted) };

@@ -10,6 +10,8 @@ export interface TablePart {
   name: string;
   /** The columns that identify a row: `ctid` on PostgreSQL; the row id or the primary key on SQLite. */
   rowId: readonly string[];
+  /** The first column of each index. */
+  indexed: readonly string[];
 }
 
 /** The tables that hold the rows. Throws, without a retry, if the deletion cannot work. */
@@ -33,7 +35,10 @@ async function findOnPostgres(db: Database, { table, times, where }: CheckedDele
     `WITH RECURSIVE part(id) AS (
        SELECT pg_catalog.to_regclass(?)::pg_catalog.oid
        UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN part ON i.inhparent = part.id)
-     SELECT n.nspname::text AS schema, c.relname::text AS name, c.relkind::text AS kind
+     SELECT n.nspname::text AS schema, c.relname::text AS name, c.relkind::text AS kind,
+       ARRAY(SELECT a.attname::text FROM pg_catalog.pg_index x
+             JOIN pg_catalog.pg_attribute a ON a.attrelid = x.indrelid AND a.attnum = x.indkey[0]
+             WHERE x.indrelid = c.oid AND x.indisvalid) AS indexed
      FROM part JOIN pg_catalog.pg_class c ON c.oid = part.id JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
      ORDER BY n.nspname, c.relname`,
     [name],
@@ -61,10 +66,10 @@ async function findOnPostgres(db: Database, { table, times, where }: CheckedDele
   }
   return tables
     .filter(({ kind }) => kind !== "p")
-    .map(({ schema, name: part, kind }) => {
+    .map(({ schema, name: part, kind, indexed }) => {
       const from = `${quote(schema)}.${quote(part)}`;
       if (kind !== "r") throw new NotRetryable(`${from} is not a table; name the table that holds the rows`);
-      return { from: `ONLY ${from}`, name: from, rowId: ["ctid"] };
+      return { from: `ONLY ${from}`, name: from, rowId: ["ctid"], indexed: indexed as string[] };
     });
 }
 
@@ -77,12 +82,17 @@ async function findOnSqlite(db: Database, { table, where }: CheckedDeletion): Pr
   const rows = await db.query("SELECT name, pk FROM pragma_table_xinfo(?)", [table]);
   const names = rows.map((row) => String(row["name"]));
   checkColumns(name, where, names);
+  const indexed = await db.query<{ name: string }>(
+    "SELECT i.name FROM pragma_index_list(?) AS l, pragma_index_info(l.name) AS i WHERE i.seqno = 0",
+    [table],
+  );
+  const part = { from: name, name, indexed: indexed.map((each) => each.name) };
   const hasRowId = readCount(found["wr"]) === 0;
   const free = ["rowid", "_rowid_", "oid"].find((each) => !names.some((column) => column.toLowerCase() === each));
-  if (hasRowId && free !== undefined) return [{ from: name, name, rowId: [free] }];
+  if (hasRowId && free !== undefined) return [{ ...part, rowId: [free] }];
   const key = rows.filter((row) => readCount(row["pk"]) > 0).map((row) => quote(row["name"]));
   if (key.length === 0) throw new NotRetryable(`${name} has no primary key`);
-  return [{ from: name, name, rowId: key }];
+  return [{ ...part, rowId: key }];
 }
 
 const quote = (name: unknown): string => quoteIdentifier(String(name), "column");

@@ -61,6 +61,36 @@ describeDatabases((open) => {
     expect(await given.query("SELECT * FROM safe")).toEqual([]);
   });
 
+  it("advises an index, but only for more than one chunk", async () => {
+    const type = given.dialect === "sqlite" ? "INTEGER" : "bigint";
+    for (const [table, rows] of [
+      ["few", 499],
+      ["many", 500],
+      ["indexed", 500],
+    ] as const) {
+      await execute(`CREATE TABLE ${table} (touched_at ${type})`);
+      await execute(
+        `INSERT INTO ${table} WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < ${rows}) SELECT n FROM s`,
+      );
+    }
+    await execute("CREATE INDEX by_time ON indexed (touched_at) WHERE touched_at IS NOT NULL");
+    const rules = ["few", "many", "indexed"].map((table) => {
+      return { type: table, table, where: [{ column: "touched_at" }], times: "milliseconds" } as const;
+    });
+    const pack = housekeeping({ db: given.db, rules });
+    const hf = await holdfast({ store: "sqlite::memory:", jobs: pack.jobs, logger: false });
+    onTestFinished(() => hf.close());
+    const lines: string[] = [];
+    hf.on("log", ({ type: from, line }) => lines.push(`${from}: ${line}`));
+    for (const { type: name } of rules) await hf.enqueueNamed(name);
+    await hf.drain();
+    expect(lines).toEqual([
+      expect.stringMatching(
+        /^many: Each chunk reads all rows of .*"many"\. Create an index on the column "touched_at"\.$/,
+      ),
+    ]);
+  });
+
   it("deletes by seconds, and refuses seconds where milliseconds are expected", async () => {
     const present = Math.floor(Date.now() / 1_000);
     for (const table of ["a", "b"]) {

@@ -46,6 +46,39 @@ describe("on SQLite", () => {
     expect(await run({ where })).toEqual({ deleted: { rows: 1 } });
   });
 
+  it("leaves half of the time to other writers", async () => {
+    db.exec("CREATE TABLE rows (id INTEGER PRIMARY KEY, expires_at INTEGER)");
+    db.exec(`WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 3000)
+      INSERT INTO rows SELECT n, n FROM s`);
+    const chunks: { began: number; ended: number }[] = [];
+    const measured = new Proxy(db, {
+      get(target, key) {
+        if (key !== "transaction") return Reflect.get(target, key, target) as unknown;
+        return (work: () => unknown) => ({
+          immediate() {
+            const began = performance.now();
+            const result = target.transaction(work).immediate();
+            // As on a slow disk.
+            while (performance.now() - began < 10);
+            chunks.push({ began, ended: performance.now() });
+            return result;
+          },
+        });
+      },
+    });
+    const pack = housekeeping({ db: measured, rules: [{ type: "rule", table: "rows", where }] });
+    const hf = await holdfast({ store: "sqlite::memory:", jobs: pack.jobs, logger: false });
+    onTestFinished(() => hf.close());
+    await hf.enqueueNamed("rule");
+    await hf.drain();
+    expect(left()).toEqual([]);
+    expect(chunks).toHaveLength(7);
+    const busy = chunks.slice(0, -1).reduce((sum, { began, ended }) => sum + ended - began, 0);
+    const pauses = chunks.slice(1).reduce((sum, { began }, at) => sum + began - chunks[at]!.ended, 0);
+    // Timers may end a fraction of a millisecond early.
+    expect(pauses).toBeGreaterThan(busy * 0.9);
+  });
+
   it("a view, and a row that others refer to, are errors that name them", async () => {
     db.exec("CREATE TABLE rows (id INTEGER PRIMARY KEY, expires_at INTEGER)");
     db.exec("CREATE TABLE notes (row_id INTEGER REFERENCES rows (id))");
