@@ -13,6 +13,7 @@ export type {
 } from "./templates.js";
 export type { MailTransport, OutgoingMessage, SendContext, SentMail } from "./transport.js";
 export type { Address } from "./address.js";
+export type { StorageOptions, WallClock } from "./options.js";
 export { redact } from "./redact.js";
 export * from "./password-reset/index.js";
 export * from "./newsletter/index.js";

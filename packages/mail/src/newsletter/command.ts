@@ -4,11 +4,11 @@ import { isNewsletter } from "./newsletter.js";
 /** `holdfast-mail newsletter …` */
 export const newsletterCommands: PackCommand = packGroup({
   name: "newsletter",
-  summary: "Manage newsletters",
+  summary: "Dispatch newsletters.",
   commands: [
     packCommand({
       name: "dispatch-due",
-      summary: "Enqueue the job of every due send run that has none",
+      summary: "Enqueue the job of every due send run that has none.",
       about:
         "A send run has a job that starts it at its time. If that job was deleted, cancelled or is dead, this command enqueues a new one. Runs whose job waits or runs are left alone, so it is safe to run at any time.",
       flags: { "dry-run": { kind: "switch", description: "Print the runs and enqueue nothing." } },

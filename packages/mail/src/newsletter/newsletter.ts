@@ -24,7 +24,7 @@ export interface NewsletterOptions extends StorageOptions<NewsletterRecords> {
   /** The subscribers of a run, one after the other, so that they need not fit into memory. Called again if the run is continued. */
   subscribers: (run: SendRun, signal: AbortSignal) => AsyncIterable<Subscriber> | Iterable<Subscriber>;
   /** How many subscribers there are, for the progress of the job. */
-  countSubscribers?: (run: SendRun) => number | Promise<number>;
+  countSubscribers?: (run: SendRun, signal: AbortSignal) => number | Promise<number>;
   /** Builds the mail to a subscriber. Default: the newsletter, with `{{unsubscribeUrl}}` replaced in its bodies. */
   message?: NewsletterMessage;
   /** The sender. Default: that of the mail pack. */

@@ -1,5 +1,6 @@
 import { NotRetryable, type JobType, type RunContext } from "holdfast";
 import { isOneLine, parseAddress } from "../address.js";
+import { untilAborted } from "../attempt.js";
 import type { MailData, Subscriber } from "./mails.js";
 import type { Delivery, NewsletterRecords, SendRun } from "./records.js";
 
@@ -20,7 +21,7 @@ export interface SendRunParts {
   readonly queue: string;
   readonly priority: number;
   readonly subscribers: (run: SendRun, signal: AbortSignal) => AsyncIterable<Subscriber> | Iterable<Subscriber>;
-  readonly countSubscribers: ((run: SendRun) => number | Promise<number>) | undefined;
+  readonly countSubscribers: ((run: SendRun, signal: AbortSignal) => number | Promise<number>) | undefined;
   /** The unique key of a mail. */
   readonly keyOf: (run: string, subscriber: string) => string;
   /** Enqueues the job of a run for its time, in place of a job that waits. Returns its id. */
@@ -60,7 +61,7 @@ export async function sendRun(context: RunContext<SendRunInput>, parts: SendRunP
 async function sendTo(run: SendRun, context: RunContext<SendRunInput>, parts: SendRunParts): Promise<SendRunOutput> {
   const { hf, signal, progress } = context;
   const { records, queue, priority, keyOf, now } = parts;
-  const total = (await parts.countSubscribers?.(run)) ?? null;
+  const total = (await untilAborted(parts.countSubscribers?.(run, signal), signal)) ?? null;
   const counts = { enqueued: 0, failed: 0 };
   /** Subscribers whose job is being enqueued, in order: at most those of three batches. */
   const enqueuing: string[] = [];

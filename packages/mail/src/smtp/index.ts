@@ -31,6 +31,8 @@ interface Envelope {
 /** An error of nodemailer. */
 interface SmtpFailure {
   code?: unknown;
+  /** That of Node. */
+  originalCode?: unknown;
   command?: unknown;
   responseCode?: unknown;
   response?: unknown;
@@ -144,8 +146,9 @@ function addressOf(given: string | { address: string }): string {
  * A new error, because those of nodemailer have addresses and the session in their fields, which are stored. 5xx: the server will refuse
  * the same message again.
  */
-function failureOf({ code, command, responseCode, response }: SmtpFailure): Error {
-  const name = typeof code === "string" ? code : "unknown error";
+function failureOf({ code, originalCode, command, responseCode, response }: SmtpFailure): Error {
+  // ECONNREFUSED says more than the ESOCKET that nodemailer makes of it.
+  const name = [originalCode, code].find((each) => typeof each === "string") ?? "unknown error";
   const after = typeof command === "string" && command !== "CONN" ? ` after ${command}` : "";
   if (typeof responseCode !== "number") {
     return Object.assign(new Error(`the mail server could not be used: ${name}${after}`), { code: name });

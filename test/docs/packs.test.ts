@@ -1,0 +1,67 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { redact as ofDiscord } from "../../packages/discord/dist/index.js";
+import { redact as ofMail } from "../../packages/mail/dist/index.js";
+import { redact as ofStripe } from "../../packages/stripe/dist/index.js";
+import { readDocument, ROOT } from "./documents.js";
+
+/** Guides, and the interfaces of options that they describe. */
+const GUIDES: Record<string, [file: string, name: string][]> = {
+  mail: [
+    ["mail", "MailOptions"],
+    ["message", "Message"],
+    ["smtp/index", "SmtpOptions"],
+    ["postmark/index", "PostmarkOptions"],
+    ["log/index", "LogOptions"],
+    ["options", "StorageOptions"],
+    ["password-reset/password-reset", "PasswordResetOptions"],
+    ["newsletter/newsletter", "NewsletterOptions"],
+    ["templates", "TemplateContext"],
+  ],
+  stripe: [
+    ["stripe", "CommonOptions"],
+    ["stripe", "DatabaseOption"],
+    ["event", "EventFilter"],
+  ],
+  discord: [["options", "DiscordOptions"]],
+  housekeeping: [
+    ["housekeeping", "HousekeepingOptions"],
+    ["rules", "Condition"],
+    ["presets", "Presets"],
+    ["pruner", "PrunerOptions"],
+  ],
+};
+
+function membersOf(pack: string, file: string, name: string): string[] {
+  const text = readFileSync(join(ROOT, "packages", pack, "dist", `${file}.d.ts`), "utf8");
+  const [, body] = new RegExp(`interface ${name}\\b[^{]*\\{\\n(.*?)^\\}`, "ms").exec(text) ?? [];
+  if (body === undefined) throw new Error(`${file}.d.ts does not declare ${name}`);
+  return [...body.matchAll(/^ {4}(?:readonly )?(\w+)[?(:]/gm)].map(([, member = ""]) => member);
+}
+
+const guideOf = (pack: string): string => readFileSync(join(ROOT, `docs/guides/${pack}.md`), "utf8");
+
+describe.each(Object.entries(GUIDES))("the guide of the pack %s", (pack, interfaces) => {
+  it.each(interfaces)("names the members of %s: %s", (file, name) => {
+    const members = membersOf(pack, file, name).filter((member) => member !== "clock");
+    expect(members.length).toBeGreaterThan(0);
+    const guide = guideOf(pack);
+    expect(members.filter((member) => !new RegExp(`\\b${member}\\b`).test(guide))).toEqual([]);
+  });
+
+  it("is named by the README of the package, and by that of the repository", () => {
+    const targets = (path: string): string[] => readDocument(path).links.map(({ target }) => target);
+    expect(targets(`packages/${pack}/README.md`)).toContain(`../../docs/guides/${pack}.md`);
+    expect(targets("README.md")).toContain(`docs/guides/${pack}.md`);
+  });
+});
+
+it.each(Object.entries({ mail: ofMail, stripe: ofStripe, discord: ofDiscord }))(
+  "the guide of the pack %s lists the paths to redact",
+  (pack, paths) => {
+    const guide = guideOf(pack);
+    expect(guide).toContain("`redact`");
+    expect(paths.filter((path) => !guide.includes(`\`${path}\``))).toEqual([]);
+  },
+);
