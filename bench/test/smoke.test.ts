@@ -49,6 +49,10 @@ const ROWS: Readonly<Record<string, readonly string[]>> = {
   startup: ["new", "existing"],
   list: ["stats", ...Object.keys(listedFilters(10_000, 0)), "all jobs, from the middle"],
   memory: ["peakRss", "rate"],
+  "password-reset": ["p95", "p50", "drained", "p95Apart", "p50Apart", "drainedApart"],
+  "password-reset-unknown": ["difference", "known", "unknown"],
+  "stripe-webhook": ["p95", "p50", "drained", "p95Apart", "p50Apart", "drainedApart"],
+  newsletter: ["peakRss", "rssGrowth", "heapGrowth", "rate"],
 };
 const OVER_A_WIRE: Readonly<Record<string, readonly string[]>> = { "after-commit": ["p50", "p99"], idle: ["queries"] };
 
@@ -70,8 +74,8 @@ function withoutDynamo(): string | null {
 
 describe("npm run bench", () => {
   it.for([
-    ["sqlite", /^3\./, ROWS, 53, 1_000],
-    ["postgres", /^\d\d\./, { ...ROWS, ...OVER_A_WIRE }, 57, 1_000],
+    ["sqlite", /^3\./, ROWS, 62, 1_000],
+    ["postgres", /^\d\d\./, { ...ROWS, ...OVER_A_WIRE }, 66, 1_000],
     ["dynamodb", /^local \d/, CHARGED, 4, 100],
   ] as const)(
     "measures every case of %s and prints one JSON document",
