@@ -186,7 +186,7 @@ export function insertTexts(sql: Sql, width: Width, recording: Recording = recor
      ${staleKeys(s, "SELECT key FROM fresh")},
      taken_over AS (
        UPDATE ${s}.keys k SET job = f.id, scope = f.key_scope, until = f.until FROM fresh f, stale o
-       WHERE k.key = f.key AND o.key = f.key AND ${isStale("k", "o")} RETURNING k.job
+       WHERE k.key = ANY (ARRAY(SELECT key FROM stale)) AND k.key = f.key AND o.key = f.key AND ${isStale("k", "o")} RETURNING k.job
      ), added AS (
        INSERT INTO ${s}.keys (key, job, scope, until) SELECT key, id, key_scope, until FROM fresh ORDER BY key
        ON CONFLICT (key) DO NOTHING RETURNING job
