@@ -83,7 +83,9 @@ export async function openDashboard(options: DashboardOptions = {}): Promise<Das
   const origin = mount === undefined ? stage.origin : await mount(api);
   const url = `${origin}${prefix}`;
   const problems: string[] = [];
-  watch(page, { origin, problems, expected });
+  const watched = { origin, problems, expected };
+  watch(page, watched);
+  context.on("page", (other) => watch(other, watched));
   onTestFinished(async ({ task }) => {
     const hasFailed = task.result?.state === "fail" || problems.length > 0;
     await stage.leave({ keepsPage: !hasFailed });

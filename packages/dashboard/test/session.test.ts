@@ -1,7 +1,6 @@
-import { createServer, request, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import type { Page } from "playwright-core";
-import { expect, it, onTestFinished, vi } from "vitest";
+import { expect, it, vi } from "vitest";
+import { proxyOf } from "./proxy.js";
 import { inBrowser, openDashboard, useBrowser, type Dashboard } from "./scene.js";
 
 useBrowser();
@@ -111,46 +110,6 @@ inBrowser("a server that refuses", () => {
     await page.getByText("is not allowed without API tokens; use localhost, or create a token.").waitFor();
   });
 });
-
-/** A proxy in front of the server, which can refuse event streams. */
-async function proxyOf(
-  url: string,
-): Promise<{ url: string; refuse: (status: number | null) => void; streams: () => number }> {
-  const open = new Set<ServerResponse>();
-  let refused: number | null = null;
-  let streams = 0;
-  const server = createServer((incoming, outgoing) => {
-    const isStream = incoming.url?.endsWith("/events") === true;
-    if (isStream && refused !== null) return void outgoing.writeHead(refused).end("refused");
-    if (isStream) streams++;
-    open.add(outgoing);
-    const { method, headers } = incoming;
-    const onward = request(`${url}${incoming.url}`, { method, headers }, (response) => {
-      outgoing.writeHead(response.statusCode ?? 502, response.headers);
-      response.pipe(outgoing);
-    });
-    onward.on("error", () => outgoing.destroy());
-    outgoing.on("close", () => {
-      open.delete(outgoing);
-      onward.destroy();
-    });
-    incoming.pipe(onward);
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const { port } = server.address() as AddressInfo;
-  return {
-    url: `http://127.0.0.1:${port}`,
-    refuse(status) {
-      refused = status;
-      if (status !== null) for (const outgoing of open) outgoing.destroy();
-    },
-    streams: () => streams,
-  };
-}
 
 inBrowser("the event stream", () => {
   it.each([429, 502, 503])("is opened again after a response with status %i", async (status) => {

@@ -62,7 +62,11 @@ inBrowser("the shell", () => {
   });
 
   it("notices that the server does not respond, and that it is back", async () => {
-    const { page, open, context } = await openDashboard({ expected: /ERR_INTERNET_DISCONNECTED|Failed to fetch/ });
+    const { page, open, context } = await openDashboard({
+      expected: /ERR_INTERNET_DISCONNECTED|Failed to fetch/,
+      // Modules that other tests have loaded are in the cache of their page.
+      ownPage: true,
+    });
     await open("/jobs");
     await page.getByRole("heading", { name: "No jobs yet" }).waitFor();
     await context.setOffline(true);

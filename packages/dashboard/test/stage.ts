@@ -94,7 +94,8 @@ export async function openStage({ api, isOwn, width, height, colorScheme }: Stag
     origin,
     async leave({ keepsPage }) {
       // Before the server closes the connections of the page, which would be errors.
-      for (const type of WATCHED) page.removeAllListeners(type);
+      context.removeAllListeners("page");
+      for (const each of context.pages()) for (const type of WATCHED) each.removeAllListeners(type);
       if (keepsPage && !isOwn) {
         await reset(tab, `${origin}${BLANK}`);
         idle = tab;

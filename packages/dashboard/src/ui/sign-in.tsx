@@ -45,6 +45,7 @@ export function SignIn({ onDone }: { onDone?: () => void }): JSX.Element {
     >
       <TextField
         id="token"
+        autofocus
         label="API token"
         class="mono"
         type="password"

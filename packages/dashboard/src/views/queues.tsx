@@ -274,7 +274,7 @@ function Row({ row, list, hasWorkers, isAll }: RowProps): JSX.Element {
       </td>
       <Count count={waiting} href={jobsHref({ queue, state: "pending" })} class="wide-only" />
       <Count count={retrying} href={jobsHref({ queue, state: "failed" })} class="p2" />
-      <Count count={dead} href={jobsHref({ queue, state: "dead" })} isBad />
+      <Count count={dead} href={jobsHref({ queue, state: "dead" })} isBad word="dead" />
       <td class={`num p2 ${(row.perSecond ?? 0) === 0 ? "zero" : ""}`}>
         {row.perSecond === null ? "–" : row.perSecond.toFixed(1)}
       </td>
@@ -306,15 +306,19 @@ function Count({
   href,
   class: extra = "",
   isBad = false,
+  word,
 }: {
   count: number;
   href: string;
   class?: string;
   isBad?: boolean;
+  /** Beside the number where the table has no head. */
+  word?: string;
 }): JSX.Element {
   return (
     <td class={`num ${extra} ${count === 0 ? "zero" : isBad ? "bad strong" : ""}`}>
-      {count === 0 ? "0" : <a href={href}>{number(count)}</a>}
+      {count === 0 ? <span class="wide-only">0</span> : <a href={href}>{number(count)}</a>}
+      {count > 0 && word !== undefined && <span class="narrow-only"> {word}</span>}
     </td>
   );
 }

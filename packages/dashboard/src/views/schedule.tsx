@@ -138,7 +138,7 @@ function Slots({ schedule, jobs }: Loaded): JSX.Element {
     <section class="card">
       <header class="card-h">
         <h2>Slots</h2>
-        <span class="meta">the last {schedule.slots.length}, newest first</span>
+        {schedule.slots.length > 0 && <span class="meta">the last {schedule.slots.length}, newest first</span>}
         <a class="link push" href={jobsHref({ schedule: schedule.name })}>
           All jobs
         </a>

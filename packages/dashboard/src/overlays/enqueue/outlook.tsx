@@ -48,7 +48,7 @@ export function RetryChecks({ type, queue }: { type: string; queue: string }): J
   const lines = linesOf(type, queue, around);
   if (lines.every((line) => line?.colour === "completed"))
     lines.unshift(lineOf(true, "If retried now, it would start at once"));
-  return <Lines class="checks" lines={lines} />;
+  return <Lines class="others" lines={lines} />;
 }
 
 function linesOf(type: string, queue: string | undefined, around: Around | undefined): (Line | null)[] {
