@@ -83,6 +83,9 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
       expect(page).toMatchObject({ payloads: false });
       return whole(filter, { ...page, limit: 1 });
     };
+    // They are combined for 50 ms, which a busy machine may need for one of them.
+    const time = vi.spyOn(performance, "now").mockReturnValue(0);
+    onTestFinished(() => time.mockRestore());
     expect((await client.jobs.list({ limit: 3 })).jobs.map(({ id }) => id)).toEqual(newest.slice(0, 3));
     // Also if the store cannot skip, so that skipped jobs are listed.
     delete asked.skip;
