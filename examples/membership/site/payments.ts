@@ -29,7 +29,7 @@ export function openPayments({ config, sdk, db, memberships, post, roles }: Paym
       const membership = membershipOf(loaded ?? { ...event.data.object, status: "canceled" }, config.prices);
       if (membership === null || isOutdated(membership, memberships.of(membership.memberId))) return;
       memberships.save(membership);
-      void roles.sync(hf, membership.memberId, [membership.plan], { tx });
+      void roles.sync(hf, membership.memberId, { entitlementIds: [membership.plan], tx });
     },
   });
 

@@ -1,4 +1,5 @@
 import { job, type EnqueueResult, type HandlerClient, type JobType } from "holdfast";
+import { optionKeys, refuseUnknown } from "holdfast/pack";
 import { z } from "zod";
 import { readOptions, type DiscordOptions } from "./options.js";
 import { RateLimits } from "./rate-limit.js";
@@ -9,6 +10,8 @@ import { syncRoles, type SyncInput, type SyncOutput } from "./sync.js";
 export type SyncClient = Pick<HandlerClient, "enqueue">;
 
 export interface SyncOptions {
+  /** What changed, for the log: at run time the port is asked. */
+  entitlementIds?: readonly string[];
   /** Your own open transaction: the job exists if and only if it commits. */
   tx?: unknown;
 }
@@ -21,17 +24,11 @@ export interface DiscordPack {
   readonly jobs: readonly JobType[];
   /** There is nothing to create. */
   install(hf?: unknown): Promise<void>;
-  /**
-   * Enqueues a sync of this user's roles, after a change of entitlements. Several changes before it runs are one job.
-   * `entitlementIds` is what changed, for the log.
-   */
-  sync(
-    hf: SyncClient,
-    userId: string,
-    entitlementIds?: readonly string[],
-    options?: SyncOptions,
-  ): Promise<EnqueueResult<SyncOutput>>;
+  /** Enqueues a sync of this user's roles, after a change of entitlements. Several changes before it runs are one job. */
+  sync(hf: SyncClient, userId: string, options?: SyncOptions): Promise<EnqueueResult<SyncOutput>>;
 }
+
+const SYNC_OPTIONS = optionKeys<SyncOptions>({ entitlementIds: true, tx: true });
 
 const name = z.string().min(1).max(200);
 const input = z.strictObject({ userId: name, entitlementIds: z.array(name).max(100) });
@@ -48,11 +45,11 @@ const input = z.strictObject({ userId: name, entitlementIds: z.array(name).max(1
  *   members: (user) => discordIdOf(user),
  * });
  * const hf = await holdfast({ store, jobs: members.jobs });
- * await members.sync(hf, user.id, ["supporter"]);
+ * await members.sync(hf, user.id);
  * ```
  */
-export function discord(options: DiscordOptions): DiscordPack {
-  const read = readOptions(options);
+export function discord(given: DiscordOptions): DiscordPack {
+  const read = readOptions(given);
   const parts = { options: read, rest: new DiscordRest(read.api, read.token), limits: new RateLimits(read.clock) };
   const type = job({
     type: `${read.prefix}discord.sync`,
@@ -67,7 +64,9 @@ export function discord(options: DiscordOptions): DiscordPack {
     jobs: [type],
     install: async () => {},
     // Not async: in a transaction on SQLite the job must be written, or the error thrown, before this returns.
-    sync(hf, userId, entitlementIds = [], { tx } = {}) {
+    sync(hf, userId, options = {}) {
+      refuseUnknown(options, SYNC_OPTIONS, "sync");
+      const { entitlementIds = [], tx } = options;
       const unique = {
         key: `${read.prefix}discord:${userId}`,
         scope: "waiting",

@@ -41,7 +41,7 @@ describeDatabases((open) => {
   /** Syncs a user once. Returns the job after its attempt. */
   async function sync(options: Partial<DiscordOptions> = {}, user = "ada"): Promise<SyncJob> {
     const { pack, hf } = await start(options);
-    const { id } = await pack.sync(hf, user, ["supporter"]);
+    const { id } = await pack.sync(hf, user, { entitlementIds: ["supporter"] });
     await hf.runNext();
     return (await hf.get(id)) as SyncJob;
   }
@@ -212,9 +212,9 @@ describeDatabases((open) => {
 
   it("several changes before a sync are one job, with what the user has then", async () => {
     const { pack, hf } = await start();
-    const first = await pack.sync(hf, "ada", ["supporter"]);
+    const first = await pack.sync(hf, "ada", { entitlementIds: ["supporter"] });
     has = ["patron"];
-    const second = await pack.sync(hf, "ada", ["patron"]);
+    const second = await pack.sync(hf, "ada", { entitlementIds: ["patron"] });
     expect(second).toMatchObject({ id: first.id, duplicate: true });
     expect(await hf.drain()).toBe(1);
     expect(rolesOf(ADA)).toEqual([PATRON, OTHER]);
@@ -279,7 +279,7 @@ describeDatabases((open) => {
     const db = database(given.db);
     const change = (fail: boolean): Promise<void> =>
       db.transaction(function* (tx): Steps<void> {
-        yield* tx.call(() => pack.sync(hf, "ada", ["supporter"], { tx: tx.handle }));
+        yield* tx.call(() => pack.sync(hf, "ada", { entitlementIds: ["supporter"], tx: tx.handle }));
         if (fail) throw new Error("no");
       });
     await expect(change(true)).rejects.toThrow("no");
@@ -288,12 +288,24 @@ describeDatabases((open) => {
     expect((await hf.list()).jobs).toHaveLength(1);
   });
 
+  it("refuses wrong options, and then enqueues nothing", async () => {
+    const { pack, hf } = await start();
+    const refused = { code: "INVALID_OPTION" };
+    // @ts-expect-error options are an object
+    expect(() => pack.sync(hf, "ada", ["supporter"])).toThrow(expect.objectContaining(refused));
+    // @ts-expect-error a misspelled transaction would be no transaction
+    expect(() => pack.sync(hf, "ada", { transaction: 1 })).toThrow(expect.objectContaining(refused));
+    expect((await hf.list()).jobs).toEqual([]);
+    await pack.sync(hf, "ada");
+    expect((await hf.list()).jobs).toMatchObject([{ input: { userId: "ada", entitlementIds: [] } }]);
+  });
+
   it("a waiting sync does not run before a change in a transaction commits", async () => {
     const { pack, hf } = await start();
     await pack.sync(hf, "ada");
     if (given.dialect === "sqlite") return; // Transactions on SQLite are synchronous: nothing can run in between.
     await database(given.db).transaction(function* (tx): Steps<void> {
-      yield* tx.call(() => pack.sync(hf, "ada", [], { tx: tx.handle }));
+      yield* tx.call(() => pack.sync(hf, "ada", { tx: tx.handle }));
       expect(yield* tx.call(() => hf.runNext())).toBe(false);
     });
     expect(await hf.runNext()).toBe(true);

@@ -14,7 +14,7 @@ export function accountRoutes({ db, hf, members, memberships, roles }: Site): Ho
 
   const linkDiscord = db.transaction((member: string, discordId: string) => {
     if (!members.setDiscord(member, discordId)) return false;
-    void roles.sync(hf, member, [], { tx: db });
+    void roles.sync(hf, member, { tx: db });
     return true;
   });
 

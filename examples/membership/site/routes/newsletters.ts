@@ -1,4 +1,4 @@
-import { NewsletterSentError, SendRunNotScheduledError, type Newsletter, type SendRunReport } from "@holdfast/mail";
+import { NewsletterSentError, SendRunNotScheduledError } from "@holdfast/mail";
 import { Hono, type Context } from "hono";
 import { z } from "zod";
 import { newsletterMail, unsubscribeUrl } from "../mails.js";
@@ -32,16 +32,10 @@ export function newsletterRoutes(site: Site): Hono<PageEnv> {
   routes.use("/staff/newsletters/*", staffOnly());
   routes.use("/staff/runs/*", staffOnly());
 
-  async function reportsOf({ id }: Newsletter): Promise<SendRunReport[]> {
-    const runs = await news.runs(id);
-    const reports = await Promise.all(runs.map((run) => news.run(run.id)));
-    return reports.filter((report) => report !== null);
-  }
-
   async function editor(c: Context<MemberEnv>, id: string, problem: string | null = null): Promise<Response> {
     const letter = await news.get(id);
     if (letter === null) return c.notFound();
-    const runs = await reportsOf(letter);
+    const runs = await news.runs(id);
     const page = editorPage(c.get("member"), { letter, runs, subscribers: members.countSubscribers(), problem });
     return c.html(page, problem === null ? 200 : 400);
   }

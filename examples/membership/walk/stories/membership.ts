@@ -1,5 +1,6 @@
 import type { Plan } from "../../site/config.js";
 import { check, ms, until, type Person, type Scene, type Story } from "../scene.js";
+import { tablesWith } from "../stored.js";
 
 /** Chooses a plan and pays, and returns once the site knows of it. */
 export async function join({ site }: Scene, { name, email, browser }: Person, plan: Plan): Promise<number> {
@@ -47,6 +48,7 @@ export const repeatedEvent: Story = {
     );
     const forged = await stripe.send({ ...paid.event, id: "evt_forged" }, { secret: "whsec_of_someone_else" });
     check(forged.status === 400, `A forged event was accepted with status ${forged.status}.`);
+    check(tablesWith(site.db, ["evt_forged"]).length === 0, "A forged event is stored.");
 
     const type = ["stripe.webhook.process"];
     await until(async () => (await api.jobs.count({ type, state: ["completed"] })).count === 2, "Events wait.");

@@ -77,8 +77,8 @@ export interface NewsletterPack {
   cancel(hf: Holdfast, sendRunId: string): Promise<SendRun>;
   /** A run with the counts of its mails, or null. */
   run(sendRunId: string): Promise<SendRunReport | null>;
-  /** The runs of a newsletter, the latest first, at most 100. */
-  runs(newsletterId: string): Promise<SendRun[]>;
+  /** The runs of a newsletter with the counts of their mails, the latest first, at most 100. Two statements, however many runs there are. */
+  runs(newsletterId: string): Promise<SendRunReport[]>;
   /** Enqueues the job of every due run that has none, for example because it was deleted. */
   dispatchDue(hf: Holdfast, options?: DispatchOptions): Promise<DispatchedRun[]>;
 }
@@ -98,6 +98,7 @@ const OPTIONS = optionKeys<NewsletterOptions>({
 
 const TEMPLATE = "newsletter";
 const MAX_LISTED = 100;
+const NO_DELIVERIES: DeliveryCounts = Object.freeze({ queued: 0, sent: 0, failed: 0, skipped: 0 });
 /** Mails of other queues go first, where one worker serves all of them. The run itself is before the mails of other runs. */
 const PRIORITY = { run: -5, mail: -10 } as const;
 
@@ -177,6 +178,12 @@ export function newsletter(options: NewsletterOptions): NewsletterPack {
     return run;
   }
 
+  async function reportsOf(runs: readonly SendRun[]): Promise<SendRunReport[]> {
+    if (runs.length === 0) return [];
+    const counts = await records.counts(runs.map(({ id }) => id));
+    return runs.map((run) => ({ ...run, deliveries: counts.get(run.id) ?? NO_DELIVERIES }));
+  }
+
   const pack: NewsletterPack = {
     jobs: Object.freeze([send]),
     send,
@@ -232,9 +239,9 @@ export function newsletter(options: NewsletterOptions): NewsletterPack {
     },
     async run(sendRunId) {
       const run = await records.run(sendRunId);
-      return run === null ? null : { ...run, deliveries: await records.counts(sendRunId) };
+      return run === null ? null : ((await reportsOf([run]))[0] ?? null);
     },
-    runs: async (newsletterId) => records.runs(newsletterId, MAX_LISTED),
+    runs: async (newsletterId) => reportsOf(await records.runs(newsletterId, MAX_LISTED)),
     async dispatchDue(hf, given = {}) {
       readClient(hf);
       return dispatchDue(hf, { records, enqueueRun: (run) => enqueueRun(hf, run), now: now() }, given);

@@ -85,5 +85,6 @@ export interface NewsletterRecords {
   /** Changes a delivery, or stores it if there is none. One that is `sent` stays so. */
   setDelivery(run: string, delivery: Delivery): Promise<void>;
   isSent(run: string, subscriber: string): Promise<boolean>;
-  counts(run: string): Promise<DeliveryCounts>;
+  /** The counts of these runs, at most 100, in one read. A run without deliveries may be left out. */
+  counts(runs: readonly string[]): Promise<ReadonlyMap<string, DeliveryCounts>>;
 }

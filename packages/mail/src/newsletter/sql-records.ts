@@ -131,13 +131,15 @@ export function sqlRecords(db: Database): NewsletterRecords {
       );
       return rows.length > 0;
     },
-    async counts(run) {
-      const rows = await db.query<{ status: DeliveryStatus; n: unknown }>(
-        `SELECT status, ${count}(*) AS n FROM ${deliveries} WHERE run_id = ? GROUP BY status`,
-        [run],
+    async counts(counted) {
+      if (counted.length === 0) return new Map();
+      const rows = await db.query<{ run_id: string; status: DeliveryStatus; n: unknown }>(
+        `SELECT run_id, status, ${count}(*) AS n FROM ${deliveries}
+          WHERE run_id IN (${counted.map(() => "?").join(", ")}) GROUP BY run_id, status`,
+        counted,
       );
-      const counts = { queued: 0, sent: 0, failed: 0, skipped: 0 };
-      for (const { status, n } of rows) counts[status] = readCount(n);
+      const counts = new Map(counted.map((run) => [run, { queued: 0, sent: 0, failed: 0, skipped: 0 }]));
+      for (const { run_id: run, status, n } of rows) counts.get(run)![status] = readCount(n);
       return counts;
     },
   };

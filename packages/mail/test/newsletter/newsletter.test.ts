@@ -3,6 +3,7 @@ import { fakeClock } from "holdfast/testing";
 import { beforeEach, describe, expect, it } from "vitest";
 import { describeDatabases, type PackDatabase } from "../../../holdfast/test/pack/scene.js";
 import { deferred, openClient } from "../scene.js";
+import { recordStatements } from "../statements.js";
 import { CONTENT, countingTransport, EIGHT, everyone, newsScene, NINE, START, subscriber } from "./news-scene.js";
 
 describeDatabases((open) => {
@@ -270,13 +271,40 @@ describeDatabases((open) => {
     expect(await news.get(first.id)).toEqual({ ...first, subject: "Changed", textBody: null, htmlBody: "<p>1</p>" });
     const run = await news.schedule(hf, first.id, { at: clock.now() });
     await hf.drain();
-    expect(await news.runs(first.id)).toMatchObject([{ id: run.id, status: "sent" }]);
+    expect(await news.runs(first.id)).toEqual([await news.run(run.id)]);
     await expect(news.update(first.id, CONTENT)).rejects.toMatchObject({ code: "NEWSLETTER_SENT" });
     await expect(news.update("none", CONTENT)).rejects.toMatchObject({ code: "NEWSLETTER_NOT_FOUND" });
     await expect(news.create({ subject: "Empty" })).rejects.toMatchObject({ code: "INVALID_OPTION" });
     await expect(news.create({ subject: "a\nb", textBody: "1" })).rejects.toThrow("subject must be one line");
     expect(await news.get("none")).toBeNull();
     expect(await news.run("none")).toBeNull();
+  });
+
+  it("E-06 the runs of a newsletter are listed with their counts", async () => {
+    const { db, take } = recordStatements(given);
+    const { hf, news, clock, schedule } = await newsScene(given, { db });
+    const { id: sent, newsletterId } = await schedule();
+    const { id: cancelled } = await news.schedule(hf, newsletterId, { at: NINE });
+    await news.cancel(hf, cancelled);
+    const other = await schedule();
+    await clock.advance("1h");
+    await hf.drain();
+    const { id: queued } = await news.schedule(hf, newsletterId, { at: clock.now() + 1 });
+    await clock.advance(1);
+    await hf.runNext();
+
+    take();
+    const runs = await news.runs(newsletterId);
+    expect(take().filter((statement) => statement.includes("newsletter_"))).toHaveLength(2);
+    const none = { queued: 0, sent: 0, failed: 0, skipped: 0 };
+    expect(runs.map(({ id, status, deliveries }) => [id, status, deliveries])).toEqual([
+      [cancelled, "cancelled", none],
+      [queued, "sent", { ...none, queued: 3 }],
+      [sent, "sent", { ...none, sent: 3 }],
+    ]);
+    expect(runs).toEqual(await Promise.all(runs.map(({ id }) => news.run(id))));
+    expect((await news.runs(other.newsletterId)).map(({ id }) => id)).toEqual([other.id]);
+    expect(await news.runs("none")).toEqual([]);
   });
 
   it("E-06 a due run without a job is dispatched", async () => {

@@ -1,7 +1,6 @@
-import Sqlite from "better-sqlite3";
-import type pg from "pg";
-import { beforeEach, expect, it, onTestFinished } from "vitest";
+import { beforeEach, expect, it } from "vitest";
 import { describeDatabases, type PackDatabase } from "../../../holdfast/test/pack/scene.js";
+import { recordStatements } from "../statements.js";
 import { requestFor, resetScene } from "./reset-scene.js";
 
 const shownOf = async (response: Response) => ({
@@ -9,35 +8,6 @@ const shownOf = async (response: Response) => ({
   headers: Object.fromEntries(response.headers),
   body: await response.text(),
 });
-
-/** The statements on a database from now on, as they are sent. */
-function recordStatements(given: PackDatabase): { db: PackDatabase["db"]; take: () => string[] } {
-  const statements: string[] = [];
-  const take = (): string[] => statements.splice(0);
-  const record = (sql: unknown): void => {
-    if (typeof sql === "string") statements.push(sql.replaceAll(/\s+/g, " "));
-  };
-  if (given.dialect === "sqlite") {
-    // better-sqlite3 shows the values: only the shape is compared.
-    const db = new Sqlite((given.db as Sqlite.Database).name, {
-      verbose: (sql) => record(String(sql).replaceAll(/'(?:[^']|'')*'(?:\/\*.*?\*\/)?|\b\d+(?:\.\d+)?\b/g, "?")),
-    });
-    onTestFinished(() => void db.close());
-    return { db, take };
-  }
-  const pool = given.db as pg.Pool;
-  pool.on("connect", (client) => {
-    const query = client.query.bind(client) as (...args: unknown[]) => unknown;
-    Object.assign(client, {
-      query(...args: unknown[]) {
-        const [first] = args as [string | { text?: string }];
-        record(typeof first === "string" ? first : first.text);
-        return query(...args);
-      },
-    });
-  });
-  return { db: pool, take };
-}
 
 describeDatabases((open) => {
   let given: PackDatabase;

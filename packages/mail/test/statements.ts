@@ -1,0 +1,33 @@
+import Sqlite from "better-sqlite3";
+import type pg from "pg";
+import { onTestFinished } from "vitest";
+import type { PackDatabase } from "../../holdfast/test/pack/scene.js";
+
+/** The statements on a database from now on, as they are sent. */
+export function recordStatements(given: PackDatabase): { db: PackDatabase["db"]; take: () => string[] } {
+  const statements: string[] = [];
+  const take = (): string[] => statements.splice(0);
+  const record = (sql: unknown): void => {
+    if (typeof sql === "string") statements.push(sql.replaceAll(/\s+/g, " "));
+  };
+  if (given.dialect === "sqlite") {
+    // better-sqlite3 shows the values: only the shape is compared.
+    const db = new Sqlite((given.db as Sqlite.Database).name, {
+      verbose: (sql) => record(String(sql).replaceAll(/'(?:[^']|'')*'(?:\/\*.*?\*\/)?|\b\d+(?:\.\d+)?\b/g, "?")),
+    });
+    onTestFinished(() => void db.close());
+    return { db, take };
+  }
+  const pool = given.db as pg.Pool;
+  pool.on("connect", (client) => {
+    const query = client.query.bind(client) as (...args: unknown[]) => unknown;
+    Object.assign(client, {
+      query(...args: unknown[]) {
+        const [first] = args as [string | { text?: string }];
+        record(typeof first === "string" ? first : first.text);
+        return query(...args);
+      },
+    });
+  });
+  return { db: pool, take };
+}
