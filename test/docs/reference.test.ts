@@ -184,10 +184,13 @@ const OPTION_DEFAULTS: Readonly<Record<string, readonly string[]>> = {
   cancelled: [cancelledKept],
 };
 
+const PACK_GUIDE = /^docs\/guides\/(?:mail|stripe|discord|housekeeping)\.md$/;
+
 describe("every default in a table is the default in the code", () => {
   for (const document of findDocuments()) {
     for (const { line, header, rows } of tablesOf(document)) {
-      if (header[1] !== "Default") continue;
+      // Packs have options with the same names and defaults of their own: see packs.test.ts.
+      if (header[1] !== "Default" || PACK_GUIDE.test(document.path)) continue;
       it(`${document.path}:${line}`, () => {
         for (const [option = "", stated = ""] of rows) {
           const allowed = OPTION_DEFAULTS[option.replaceAll("`", "")];
