@@ -64,6 +64,8 @@ describeDatabases((open) => {
       await clock.advance("10m");
       await hf.drain({ concurrency: 20 });
       expect(transport.sent.splice(0).toSorted()).toEqual(everyone(READERS).toSorted());
+      // One job for the run, and one for each mail.
+      expect((await hf.stats()).states).toMatchObject({ completed: (steps + 1) * (READERS + 1), pending: 0, dead: 0 });
       expect(await news.run(run.id)).toMatchObject({ status: "sent", deliveries: { queued: 0, sent: READERS } });
     }
     expect(steps).toBeGreaterThan(4);
