@@ -54,7 +54,7 @@ export async function newsScene(
   onTestFinished(() => post.close());
   const news = newsletter({
     mail: post,
-    db: given.db,
+    ...(options.records === undefined && { db: given.db }),
     subscribers: () => Array.from({ length: readers }, (_, n) => subscriber(n)),
     clock,
     ...options,
