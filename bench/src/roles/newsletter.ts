@@ -21,7 +21,7 @@ export interface NewsletterResult {
 
 const MEGABYTE = 1_048_576;
 const WARM_UP = 1_000;
-const TELL_EVERY = 500;
+const REPORT_EVERY = 500;
 
 /** Enqueues the mails of a newsletter, after a small one that warms up. */
 export async function newsletter(
@@ -31,7 +31,7 @@ export async function newsletter(
   let count = WARM_UP;
   async function* subscribers(): AsyncGenerator<Subscriber> {
     for (let n = 0; n < count; n++) {
-      if (n % TELL_EVERY === 0) stage.progress(n / count);
+      if (n % REPORT_EVERY === 0) stage.progress(n / count);
       yield {
         id: `s${n}`,
         email: `reader${n}@known.example`,

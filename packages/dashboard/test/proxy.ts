@@ -4,7 +4,7 @@ import { onTestFinished } from "vitest";
 
 export interface Proxy {
   url: string;
-  /** Answers new event streams with this status, and ends all connections; null: no longer. */
+  /** Responds to new event streams with this status, and ends all connections; null: no longer. */
   refuse: (status: number | null) => void;
   /** How many event streams were opened. */
   streams: () => number;

@@ -54,7 +54,7 @@ describe("signals", () => {
     count.value = 3;
     expect([double.peek(), runs]).toEqual([6, 2]);
     stop();
-    // Nothing tells a value without readers that something has changed.
+    // A value without readers is computed when it is read.
     count.value = 4;
     expect(runs).toBe(2);
     expect([double.value, runs]).toEqual([8, 3]);

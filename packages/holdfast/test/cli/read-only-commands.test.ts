@@ -155,6 +155,7 @@ describe("commands that read change nothing on PostgreSQL", () => {
       "migration 10: error groups, history and transitions",
       "migration 11: indexes of error groups",
       "migration 12: operations and draining workers",
+      "migration 13: transitions with their size, without compression",
     ]);
     await expectDoctorToFind(ws, /problem +schema version: the tables of Holdfast are missing/);
     expect((await ws.run("jobs", "list")).stderr).toMatch(
