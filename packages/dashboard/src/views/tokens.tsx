@@ -67,7 +67,7 @@ export default function Tokens(): JSX.Element {
 function Table({ tokens }: { tokens: readonly TokenResult[] }): JSX.Element {
   return (
     <div class="table-wrap">
-      <table class="table">
+      <table class="table tokens-t">
         <thead class="hide-narrow">
           <tr>
             <th>Name</th>
@@ -85,11 +85,11 @@ function Table({ tokens }: { tokens: readonly TokenResult[] }): JSX.Element {
             const isExpired = expiresAt !== null && Date.parse(expiresAt) <= now.value;
             return (
               <tr key={id}>
-                <td class="two-n">
+                <td class="two-n name" title={name}>
                   <bdi class="strong">{name}</bdi>
                 </td>
                 <td>{role}</td>
-                <td class="p2 t2">
+                <td class="p2 t2 detail" title={user ?? undefined}>
                   <bdi>{user}</bdi>
                 </td>
                 <td class="fill p2 t2">
