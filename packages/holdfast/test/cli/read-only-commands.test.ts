@@ -156,6 +156,7 @@ describe("commands that read change nothing on PostgreSQL", () => {
       "migration 11: indexes of error groups",
       "migration 12: operations and draining workers",
       "migration 13: transitions with their size, without compression",
+      "migration 14: functions for many unique keys",
     ]);
     await expectDoctorToFind(ws, /problem +schema version: the tables of Holdfast are missing/);
     expect((await ws.run("jobs", "list")).stderr).toMatch(

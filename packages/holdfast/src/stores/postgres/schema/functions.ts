@@ -52,6 +52,14 @@ export const CHECKED_FUNCTIONS: Migration = {
   down: () => "",
 };
 
+/** In earlier versions, the time of an enqueue with unique keys grew with the number of keys. */
+export const FUNCTIONS_FOR_MANY_KEYS: Migration = {
+  version: 14,
+  name: "functions for many unique keys",
+  up: (settings) => functions(settings),
+  down: () => "",
+};
+
 /** SQL that creates or replaces every function. */
 export function functions(settings: SchemaSettings): string {
   const { schema: s, userType } = settings;

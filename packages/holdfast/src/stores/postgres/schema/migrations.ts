@@ -1,5 +1,5 @@
 import { API_NAMES } from "./api-names.js";
-import { CHECKED_FUNCTIONS, FUNCTIONS, FUNCTIONS_AGAIN } from "./functions.js";
+import { CHECKED_FUNCTIONS, FUNCTIONS, FUNCTIONS_AGAIN, FUNCTIONS_FOR_MANY_KEYS } from "./functions.js";
 import { FINGERPRINT_INDEXES, FOLLOWING, TRANSITION_ROWS } from "./following.js";
 import { JOB_SETTINGS, PURGE_INDEX } from "./job-settings.js";
 import { LANE_MARKS } from "./lane-marks.js";
@@ -21,4 +21,5 @@ export const MIGRATIONS: readonly Migration[] = [
   FINGERPRINT_INDEXES,
   OPERATIONS,
   TRANSITION_ROWS,
+  FUNCTIONS_FOR_MANY_KEYS,
 ];
