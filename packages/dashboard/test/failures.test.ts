@@ -1,6 +1,7 @@
 import { job, type Holdfast } from "holdfast";
 import { expect, it } from "vitest";
 import { z } from "zod";
+import { engineOf } from "../../holdfast/dist/engine/client/holdfast.js";
 import { inRange, orderOf, readFilter } from "../src/views/failures/filter.js";
 import { inBrowser, openDashboard, useBrowser } from "./scene.js";
 
@@ -42,6 +43,11 @@ inBrowser("Failures", () => {
   it("group failed attempts by error", async () => {
     const { page, open, hf } = await openDashboard({ jobs: [sync, render], role: "viewer" });
     await failed(hf);
+    const group = (await hf.errorGroups({ type: "gmail.sync" }))[0]?.fingerprint ?? "";
+    const at = Math.floor(Date.now() / 60_000) * 60_000;
+    // As the process itself writes it after the end of the minute.
+    const data = JSON.stringify({ counts: [], errors: { [group]: 12 } });
+    await engineOf(hf).store.putHistory([{ resolution: "minute", at, writer: "w", data }]);
     await open("/failures");
     const [first, second] = [
       page.getByRole("listitem").filter({ hasText: "gmail.sync" }),
@@ -49,6 +55,7 @@ inBrowser("Failures", () => {
     ];
     await first.getByText("12", { exact: true }).first().waitFor();
     await first.getByText("dead", { exact: true }).waitFor();
+    expect(await first.locator(".f-trend rect").count()).toBe(1);
     await second.getByText("retrying").waitFor();
     expect(await first.textContent()).toContain("503 backendError <img src=x onerror=alert(1)>");
     expect(await page.getByRole("button", { name: /Retry/ }).count()).toBe(0);
@@ -100,7 +107,17 @@ it("reads its filter from the URL", () => {
 });
 
 it("orders groups by time or by attempts", () => {
-  const group = { type: "t", name: null, code: null, message: "m", frame: null, firstAt: "", job: "", example: "" };
+  const group = {
+    type: "t",
+    name: null,
+    code: null,
+    message: "m",
+    frame: null,
+    firstAt: "",
+    job: "",
+    example: "",
+    trend: null,
+  };
   const groups = [
     { ...group, fingerprint: "old", count: 9, lastAt: "2026-11-15T00:00:00Z" },
     { ...group, fingerprint: "new", count: 1, lastAt: "2026-11-16T00:00:00Z" },

@@ -27,7 +27,7 @@ export default function Failures(): JSX.Element {
   const [limit, setLimit] = useState(SHOWN);
   const groups = useResource(
     `failures ${type ?? ""}`,
-    () => api.errors.list({ limit: MAX_GROUPS, ...(type !== null && { type }) }),
+    () => api.errors.list({ limit: MAX_GROUPS, trend: true, ...(type !== null && { type }) }),
     {
       every: EVERY_MS,
     },
@@ -95,6 +95,7 @@ export default function Failures(): JSX.Element {
             <div class="fg fg-h" aria-hidden="true">
               <span />
               <span>Error</span>
+              <span class="f-trend">Last 24 h</span>
               <span class="num f-count">Failed</span>
               <span class="num">Jobs now</span>
               <span class="num f-last">Last</span>

@@ -136,7 +136,14 @@ describe("warnings", () => {
       message: "<number>",
       frame: null,
     };
-    const times = { firstAt: ago(3_600_000), lastAt: ago(6 * MINUTE), count: 9_000, job: "1", example: "503" };
+    const times = {
+      firstAt: ago(3_600_000),
+      lastAt: ago(6 * MINUTE),
+      count: 9_000,
+      job: "1",
+      example: "503",
+      trend: null,
+    };
     const groups = [{ ...group, ...times }];
     expect(texts({ groups, dead: new Map([["f", { count: 1_000, exact: false }]]) })).toEqual([
       "More than 1,000 gmail.sync jobs are dead with one error: GmailApiError: 503. " +

@@ -36,20 +36,35 @@ const MAX_COUNTED_PAIRS = 3_000;
 // The pairs, and the queues, that a record has at most.
 const MAX_PAIRS = 300;
 const MAX_DEPTHS = 300;
+// The error groups that are counted in memory, and those that a record has: the ones with the most failed attempts.
+const MAX_COUNTED_ERRORS = 1_000;
+const MAX_ERRORS = 200;
 // A character may take three bytes.
 const MAX_TEXT_LENGTH = Math.floor(LIMITS.historyBytes / 3);
 
-/** The content of a record of history: counts by queue and type, and depths if one was sampled. */
+/** The content of a record of history: counts by queue and type, failed attempts by error group, and depths if one was sampled. */
 export class Counts {
   readonly #pairs = new Map<string, Counted>();
+  readonly #errors = new Map<string, number>();
   depths: readonly Depth[] | null = null;
 
   get isEmpty(): boolean {
-    return this.#pairs.size === 0 && this.depths === null;
+    return this.#pairs.size === 0 && this.#errors.size === 0 && this.depths === null;
   }
 
   values(): Iterable<Counted> {
     return this.#pairs.values();
+  }
+
+  /** Failed attempts by fingerprint. */
+  get errors(): ReadonlyMap<string, number> {
+    return this.#errors;
+  }
+
+  addErrors(fingerprint: string, count: number): void {
+    const known = this.#errors.get(fingerprint);
+    if (known === undefined && this.#errors.size >= MAX_COUNTED_ERRORS) return;
+    this.#errors.set(fingerprint, (known ?? 0) + count);
   }
 
   of(queue: string, type: string): Counted {
@@ -65,6 +80,7 @@ export class Counts {
   /** Adds the counts of another. The depths are those of the later one. */
   merge(later: Counts): void {
     for (const from of later.values()) this.#merge(from, from);
+    for (const [fingerprint, count] of later.errors) this.addErrors(fingerprint, count);
     this.depths = later.depths ?? this.depths;
   }
 
@@ -79,9 +95,11 @@ export class Counts {
   toText(): string {
     // What was added up already is not the busiest pair, however much it is.
     const busiestFirst = [...this.values()].toSorted((a, b) => rankOf(b) - rankOf(a));
+    const errors = [...this.#errors].toSorted(([, a], [, b]) => b - a).slice(0, MAX_ERRORS);
     for (let kept = Math.min(busiestFirst.length, MAX_PAIRS); ; kept = Math.floor(kept * 0.8)) {
       const shown = new Counts();
       shown.depths = this.depths === null ? null : shortened(this.depths);
+      for (const [fingerprint, count] of errors) shown.addErrors(fingerprint, count);
       for (const [at, counted] of busiestFirst.entries()) shown.#merge(counted, at < kept ? counted : OTHER_PAIR);
       const text = JSON.stringify(shown);
       if (text.length <= MAX_TEXT_LENGTH || kept === 0) return text;
@@ -97,22 +115,26 @@ export class Counts {
       each.run,
     ]);
     const depths = this.depths?.map(({ queue, waiting, leased, oldestDueMs }) => [queue, waiting, leased, oldestDueMs]);
-    return { counts, ...(depths !== undefined && { depths }) };
+    return {
+      counts,
+      ...(this.#errors.size > 0 && { errors: Object.fromEntries(this.#errors) }),
+      ...(depths !== undefined && { depths }),
+    };
   }
 
   /** Reads a record. Entries that are not valid are left out, so that a damaged record does not hide the others. */
   static parse(json: string): Counts {
     const read = new Counts();
-    let value: unknown;
-    try {
-      value = JSON.parse(json);
-    } catch {
-      return read;
-    }
-    const { counts, depths } = (value ?? {}) as { counts?: unknown; depths?: unknown };
+    const { counts, errors, depths } = readJson(json);
     for (const row of arrayOf(counts)) read.#add(arrayOf(row));
+    for (const [fingerprint, count] of errorsOf(errors)) read.addErrors(fingerprint, count);
     if (Array.isArray(depths)) read.depths = depths.flatMap((row) => readDepth(arrayOf(row)));
     return read;
+  }
+
+  /** The failed attempts by fingerprint of a record, without reading the rest of it. */
+  static parseErrors(json: string): readonly [fingerprint: string, count: number][] {
+    return errorsOf(readJson(json).errors);
   }
 
   #add([queue, type, ...rest]: readonly unknown[]): void {
@@ -125,6 +147,19 @@ export class Counts {
     counted.wait.merge(Histogram.fromJSON(rest[COUNTERS.length]));
     counted.run.merge(Histogram.fromJSON(rest[COUNTERS.length + 1]));
   }
+}
+
+function readJson(json: string): { counts?: unknown; errors?: unknown; depths?: unknown } {
+  try {
+    return (JSON.parse(json) ?? {}) as object;
+  } catch {
+    return {};
+  }
+}
+
+function errorsOf(errors: unknown): [fingerprint: string, count: number][] {
+  if (typeof errors !== "object" || errors === null) return [];
+  return Object.entries(errors).flatMap(([name, count]) => (isCount(count) ? [[name, count]] : []));
 }
 
 export function newCounted(queue: string, type: string): Counted {

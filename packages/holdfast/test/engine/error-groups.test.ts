@@ -53,6 +53,36 @@ describe("error groups", () => {
     expect(await hf.errorGroups({ limit: 1 })).toEqual([latest]);
   });
 
+  it("have a trend of the last 24 hours if asked", async () => {
+    const { hf, clock } = await scene({ jobs: [charge, other] });
+    await hf.enqueueMany(charge, [{}, {}, {}]);
+    await hf.drain();
+    await clock.advance("2h");
+    await hf.enqueueMany(charge, [{}, {}]);
+    await hf.drain();
+    await clock.advance("1s");
+    await hf.enqueue(other);
+    await hf.drain();
+    // The counts of a minute are written after its end.
+    await clock.advance("2m");
+    const none = new Array<number>(20).fill(0);
+    expect((await hf.errorGroups({ trend: true })).map(({ type, trend }) => ({ type, trend }))).toEqual([
+      { type: "other", trend: [...none, 0, 0, 0, 1] },
+      { type: "charge", trend: [...none, 0, 6, 0, 4] },
+    ]);
+    expect((await hf.errorGroups()).map(({ trend }) => trend)).toEqual([null, null]);
+    await clock.advance("22h");
+    await hf.maintain();
+    expect((await hf.errorGroups({ trend: true })).map(({ trend }) => trend?.slice(0, 3))).toEqual([
+      [0, 1, 0],
+      [0, 4, 0],
+    ]);
+    expect(await errorOf(hf.errorGroups({ trend: 1 as never }))).toMatchObject({
+      code: "INVALID_OPTION",
+      field: "trend",
+    });
+  });
+
   it("select jobs to list, count, retry, cancel and delete", async () => {
     const { hf } = await scene({ jobs: [charge, other] });
     await hf.enqueueMany(charge, [{}, {}, {}]);

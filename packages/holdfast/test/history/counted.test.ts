@@ -48,6 +48,25 @@ describe("the counts of a record", () => {
     );
   });
 
+  it("have the error groups with the most failed attempts", () => {
+    const counts = new Counts();
+    // More than are counted in memory, and more of those than a record has.
+    for (let nth = 0; nth < 1_500; nth++) counts.addErrors(`f${nth}`, nth + 1);
+    expect([counts.isEmpty, counts.errors.size]).toEqual([false, 1_000]);
+    const kept = Counts.parseErrors(counts.toText());
+    expect(kept).toHaveLength(200);
+    expect([kept[0], kept.at(-1)]).toEqual([
+      ["f999", 1_000],
+      ["f800", 801],
+    ]);
+    const both = Counts.parse(counts.toText());
+    both.merge(Counts.parse('{"counts":[],"errors":{"f999":5,"new":1,"damaged":-1,"text":"2"}}'));
+    expect([both.errors.get("f999"), both.errors.get("new"), both.errors.size]).toEqual([1_005, 1, 201]);
+    expect([...Counts.parse('{"counts":[],"errors":[3]}').errors, ...Counts.parseErrors("damaged")]).toEqual([
+      ["0", 3],
+    ]);
+  });
+
   it("keep depths, with and without due jobs", () => {
     const counts = new Counts();
     expect([counts.isEmpty, Counts.parse(counts.toText()).depths]).toEqual([true, null]);

@@ -9,6 +9,7 @@ import { now } from "../../app/now.js";
 import { useResource, type Resource } from "../../app/resource.js";
 import { Button } from "../../ui/button.js";
 import { Icon } from "../../ui/icon.js";
+import { Spark } from "../../ui/spark.js";
 import { Time } from "../../ui/time.js";
 import { endedOperations } from "../jobs/operations.js";
 import { Detail } from "./detail.js";
@@ -45,7 +46,7 @@ function useJobCount({ fingerprint, type }: ErrorGroupResult, state: "dead" | "f
 }
 
 export function Group({ group, isOpen, onToggle, onRetry }: GroupProps): JSX.Element {
-  const { fingerprint, type, code, count, firstAt, lastAt } = group;
+  const { fingerprint, type, code, count, firstAt, lastAt, trend } = group;
   const dead = useJobCount(group, "dead");
   const retrying = useJobCount(group, "failed");
   const row = useRef<HTMLDivElement>(null);
@@ -73,6 +74,9 @@ export function Group({ group, isOpen, onToggle, onRetry }: GroupProps): JSX.Ele
             )}
             {code !== null && <bdi class="cut">{code.slice(0, 80)}</bdi>}
           </div>
+        </div>
+        <div class="f-trend">
+          <Spark values={trend ?? []} state="failed" kind="bars" />
         </div>
         <div class="num f-count">
           <div>{number(count)}</div>

@@ -482,7 +482,7 @@ export interface Calls {
   "jobs.removeMany": { input: ManyJobs; result: OperationResult };
   "jobs.purge": { input: { state: FinishedState; olderThan: string | number }; result: OperationResult };
   "jobs.preview": { input: PreviewInput; result: PreviewResult };
-  "errors.list": { input: { type?: string; limit?: number }; result: { groups: ErrorGroupResult[] } };
+  "errors.list": { input: { type?: string; limit?: number; trend?: boolean }; result: { groups: ErrorGroupResult[] } };
   "history.get": { input: HistoryQuery; result: HistoryResult };
   "transitions.list": { input: TransitionQuery; result: TransitionResult };
   "operations.list": { input: None; result: { operations: OperationResult[] } };

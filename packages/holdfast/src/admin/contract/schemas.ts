@@ -287,6 +287,7 @@ const errorGroup = z
     lastAt: time,
     job: z.string(),
     example: z.string(),
+    trend: z.array(z.int()).nullable().describe("Failed attempts in each of the last 24 hours, the oldest first."),
   })
   .meta({ id: "ErrorGroup" });
 const percentiles = z.object({ p50: z.number(), p95: z.number(), p99: z.number() }).nullable();
@@ -434,6 +435,7 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
     input: z.strictObject({
       type: string(LIMITS.typeLength).optional().describe("Only groups of this job type."),
       limit: count(1, LIMITS.errorGroups).optional().meta({ description: "Groups to return.", default: 100 }),
+      trend: z.boolean().optional().meta({ description: "Add the trend of each group.", default: false }),
     }),
     result: z.object({ groups: z.array(errorGroup) }),
   },

@@ -20,6 +20,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
   const { clock, logger, redact, retention, reporter, telemetry } = settings;
   const store = typeof settings.store === "string" ? await openStore(settings.store, { clock }) : settings.store;
   const events = new Emitter((name, error) => void logger.error({ event: name, error }, "an event listener threw"));
+  const history = new HistoryRecorder({ store, clock, events });
   const parts: Omit<EngineContext, "enqueuer"> = {
     store,
     clock,
@@ -31,8 +32,8 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
     settler: new Settler(store, clock, events, retentionByState(retention)),
     traces: telemetry === null ? null : new Traces(telemetry, logger),
     reports: reporter === null ? null : new Reports(reporter, logger, redact),
-    history: new HistoryRecorder({ store, clock, events }),
-    errorGroups: new ErrorGroups({ store, clock, events }),
+    history,
+    errorGroups: new ErrorGroups({ store, clock, events, history }),
     transitions: new TransitionReader({ store, clock, events }),
     cursors: new Cursors(store),
     redact,

@@ -3,6 +3,7 @@ import { STALE_FINGERPRINT } from "../../job/fingerprint.js";
 import { STALE_ERROR } from "../../job/state.js";
 import type { ErrorGroupRecord, Outcome, Store } from "../../store.js";
 import type { LeasedJob } from "../worker/decide-outcome.js";
+import type { HistoryRecorder } from "../history/recorder.js";
 import type { Emitter } from "./events.js";
 
 // Failures are counted in memory and written together: a store that fails a thousand jobs a second gets one write.
@@ -18,6 +19,7 @@ interface ErrorGroupParts {
   store: Pick<Store, "recordErrors">;
   clock: Clock;
   events: Emitter;
+  history: Pick<HistoryRecorder, "failedWith">;
 }
 
 /**
@@ -41,12 +43,14 @@ export class ErrorGroups {
   record({ job, fingerprint }: LeasedJob, { error }: Outcome): void {
     if (fingerprint === null || error === null) return;
     const { id, ...parts } = fingerprint;
+    this.#parts.history.failedWith(id);
     this.#add({ fingerprint: id, type: job.type, ...parts, job: job.id, example: error.message, ...this.#once() });
   }
 
   /** A lease expired. */
   recordStale(job: string): void {
     const { message, code } = STALE_ERROR;
+    this.#parts.history.failedWith(STALE_FINGERPRINT);
     const group = { fingerprint: STALE_FINGERPRINT, type: null, name: null, code, message, frame: null };
     this.#add({ ...group, job, example: message, ...this.#once() });
   }

@@ -126,6 +126,31 @@ export async function readHistory({ store, clock }: EngineContext, options: Hist
   return { resolution: range.resolution, from: new Date(range.from), to: new Date(range.to), series };
 }
 
+/** The hours of a trend, with the current one. */
+export const TREND_HOURS = 24;
+
+/** Failed attempts in each of the last 24 hours, oldest first, of the error groups with the most in their hour. */
+export async function errorTrends({ store, clock }: EngineContext): Promise<Map<string, number[]>> {
+  const now = clock.now();
+  const from = startOf("hour", now) - (TREND_HOURS - 1) * HOUR_MS;
+  const trends = new Map<string, number[]>();
+  const pause = pauses();
+  for await (const record of recordsToAdd(store, {
+    resolution: "hour",
+    from,
+    to: startOf("minute", now) + MINUTE_MS,
+  })) {
+    const hour = Math.floor((record.at - from) / HOUR_MS);
+    for (const [fingerprint, count] of Counts.parseErrors(record.data)) {
+      let trend = trends.get(fingerprint);
+      if (trend === undefined) trends.set(fingerprint, (trend = new Array<number>(TREND_HOURS).fill(0)));
+      trend[hour] = (trend[hour] ?? 0) + count;
+    }
+    await pause();
+  }
+  return trends;
+}
+
 function readRange(options: HistoryOptions, now: number): Range {
   // Until the end of the current minute, so that its counts are included.
   const end = startOf("minute", now) + MINUTE_MS;

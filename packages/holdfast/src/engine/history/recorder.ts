@@ -81,6 +81,11 @@ export class HistoryRecorder {
     this.#counted(queue, type, this.#parts.clock.now()).cancelled++;
   }
 
+  /** An attempt failed with an error of this group. */
+  failedWith(fingerprint: string): void {
+    this.#minuteOf(this.#parts.clock.now()).counts.addErrors(fingerprint, 1);
+  }
+
   /** Writes the minutes that have ended; with `all`, the current one too. */
   flush({ all }: { all: boolean }): Promise<void> {
     this.#writing = this.#writing.then(() => this.#write(all));
@@ -99,13 +104,18 @@ export class HistoryRecorder {
     if (last !== null && now >= last.at && now < last.at + MINUTE_MS) {
       if (last.counted.queue === queue && last.counted.type === type) return last.counted;
     }
+    const { at, counts } = this.#minuteOf(now);
+    const counted = counts.of(queue, type);
+    this.#last = { at, counted };
+    return counted;
+  }
+
+  #minuteOf(now: number): Minute {
     const at = startOf("minute", now);
     if (this.#current?.at !== at) {
       this.#current = this.#minutes.find((minute) => minute.at === at && minute.isOpen) ?? this.#open(at);
     }
-    const counted = this.#current.counts.of(queue, type);
-    this.#last = { at, counted };
-    return counted;
+    return this.#current;
   }
 
   #open(at: number): Minute {
