@@ -172,10 +172,11 @@ describeDatabases((open) => {
   });
 
   it("E-06 if the completion of a run was lost, each subscriber gets one mail", async () => {
-    const gate = deferred();
+    const [begun, gate] = [deferred(), deferred()];
     let calls = 0;
     async function* subscribers(): AsyncGenerator<Subscriber> {
       const first = ++calls === 1;
+      begun.resolve();
       for (let n = 0; n < 3; n++) yield subscriber(n);
       if (first) await gate.promise;
     }
@@ -183,6 +184,7 @@ describeDatabases((open) => {
     const run = await schedule();
     await clock.advance("1h");
     const running = hf.runNext();
+    await begun.promise;
     const later = fakeClock(NINE);
     // For this client, the lease of the first one has expired.
     const second = await openClient(given, { jobs: [...post.jobs, ...news.jobs] }, later);
