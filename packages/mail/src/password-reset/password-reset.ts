@@ -13,7 +13,7 @@ import {
 } from "../options.js";
 import type { TemplateMessage } from "../templates.js";
 import type { ResetRecords } from "./records.js";
-import { resetRequests, sha256, type RequestOptions, type RequestResult, type ResetData } from "./request.js";
+import { resetRequests, sha256, type ResetRequestOptions, type ResetRequestResult, type ResetData } from "./request.js";
 import { resetRoute } from "./route.js";
 import { sqlRecords } from "./sql-records.js";
 
@@ -70,7 +70,7 @@ export interface PasswordReset {
    * Requests a reset for an address as it was typed: for your own form. The result is the same whether or not the address has an
    * account. Throws if the database fails.
    */
-  requestFor(hf: Holdfast, email: string, options?: RequestOptions): Promise<RequestResult>;
+  requestFor(hf: Holdfast, email: string, options?: ResetRequestOptions): Promise<ResetRequestResult>;
   /** Uses up a token. Returns the id of its user; null if the token is wrong, used or expired. */
   consume(token: string): Promise<string | null>;
   /** The same in your transaction, with which the new password is stored. On SQLite it returns no promise. */
@@ -147,7 +147,7 @@ export function passwordReset<User extends ResetUser>(options: PasswordResetOpti
       readClient(hf);
       return resetRoute({ requestReset: (email, signal) => requestFor(hf, email, { signal }), logger });
     },
-    async requestFor(hf: Holdfast, email: string, given: RequestOptions = {}) {
+    async requestFor(hf: Holdfast, email: string, given: ResetRequestOptions = {}) {
       readClient(hf);
       return requestFor(hf, email, given);
     },

@@ -9,7 +9,7 @@ import type { ResetUser, ResetUsers } from "./password-reset.js";
 import type { ResetRecords } from "./records.js";
 
 /** Options of `requestFor`. */
-export interface RequestOptions {
+export interface ResetRequestOptions {
   /** Ends the search for the user, for example because the client has disconnected. */
   signal?: AbortSignal;
 }
@@ -21,7 +21,7 @@ export interface RequestOptions {
  * - `limited`: there were too many requests for this address; the next one is accepted after `retryAfterMs`
  * - `invalid`: it is not an address such as `ada@example.com`
  */
-export type RequestResult =
+export type ResetRequestResult =
   | { readonly status: "accepted" }
   | { readonly status: "limited"; readonly retryAfterMs: number }
   | { readonly status: "invalid" };
@@ -32,7 +32,7 @@ export interface ResetData {
   expiresAt: string;
 }
 
-export type RequestFor = (hf: Holdfast, email: string, options: RequestOptions) => Promise<RequestResult>;
+export type RequestFor = (hf: Holdfast, email: string, options: ResetRequestOptions) => Promise<ResetRequestResult>;
 
 interface Parts {
   readonly mail: MailPack;
@@ -45,7 +45,7 @@ interface Parts {
   readonly clock: WallClock;
 }
 
-const OPTIONS = optionKeys<RequestOptions>({ signal: true });
+const OPTIONS = optionKeys<ResetRequestOptions>({ signal: true });
 /** How long a request may take to find its user. */
 const LOOKUP_MS = 10_000;
 

@@ -1,6 +1,6 @@
 import type { Logger } from "holdfast";
 import { errorResponse, jsonResponse, readBody } from "../http.js";
-import type { RequestResult } from "./request.js";
+import type { ResetRequestResult } from "./request.js";
 
 const MAX_BYTES = 4_096;
 /** How long a client may take to send its body. */
@@ -9,7 +9,7 @@ const BODY_MS = 10_000;
 const ACCEPTED = { message: "If there is an account with this address, it gets a mail." };
 
 export interface RouteOptions {
-  requestReset: (email: string, signal: AbortSignal) => Promise<RequestResult>;
+  requestReset: (email: string, signal: AbortSignal) => Promise<ResetRequestResult>;
   logger: Pick<Logger, "error">;
 }
 
@@ -30,7 +30,7 @@ export function resetRoute({ requestReset, logger }: RouteOptions): (request: Re
   };
 }
 
-function responseTo(result: RequestResult): Response {
+function responseTo(result: ResetRequestResult): Response {
   switch (result.status) {
     case "accepted":
       return jsonResponse(202, ACCEPTED);
