@@ -20,11 +20,11 @@ export function openAdmin({ hf, members, sessions }: Site): StaffTools {
     basePath: DASHBOARD,
     // Staff are signed in on the site, and need no other credentials here. The audit log has their addresses.
     auth(request) {
+      // Programs, such as a monitor, send an API token: `hf.tokens.create(…)`, or `npx holdfast tokens create`.
+      if (request.headers.get("authorization")?.startsWith("Bearer ") === true) return "tokens";
       const cookie = cookieIn(request.headers.get("cookie"));
       const memberId = cookie === undefined ? null : sessions.memberIdOf(cookie);
-      // Programs, such as a monitor, send an API token: `hf.tokens.create(…)`, or `npx holdfast tokens create`.
-      if (memberId === null) return "tokens";
-      const member = members.byId(memberId);
+      const member = memberId === null ? null : members.byId(memberId);
       return member?.isStaff === true ? { name: member.email, role: "admin", user: null } : null;
     },
   });

@@ -101,7 +101,7 @@ export class Authenticator {
   async startSession(request: Request, token: string): Promise<{ caller: Caller; cookies: string[] }> {
     const { sessions } = this.#options;
     if ((await this.#decide(request)) !== "tokens") {
-      throw new ApiError(404, "SESSIONS_DISABLED", "sessions are disabled because this server does not use API tokens");
+      throw new ApiError(404, "SESSIONS_DISABLED", "sign-in with an API token is disabled on this server");
     }
     const verified = await this.#tokens.verify(token, this.#addressOf(request));
     const { identity } = verified;
