@@ -49,7 +49,7 @@ const OPTIONS = optionKeys<ResetRequestOptions>({ signal: true });
 /** How long a request may take to find its user. */
 const LOOKUP_MS = 10_000;
 
-/** Requests resets. It does the same for an address that has no account, so that its time does not tell the two apart. */
+/** Requests resets. It does the same for an address that has no account, so that its time does not show which it is. */
 export function resetRequests({ mail, template, users, records, limit, perMs, ttlMs, clock }: Parts): RequestFor {
   return async (hf, typed, options) => {
     refuseUnknown(options, OPTIONS, "requestFor");
