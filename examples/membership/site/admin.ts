@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import { admin, type Admin } from "holdfast/admin";
+import { admin } from "holdfast/admin";
 import { cookieIn } from "./routes/visitor.js";
 import type { Site } from "./site.js";
 
@@ -12,33 +12,26 @@ export interface StaffTools {
   close(): Promise<void>;
 }
 
+/** Where else the admin API is, for programs. */
+const API = ["/api/admin", "/api/v1/admin/jobs"];
+
 export function openAdmin({ hf, members, sessions }: Site): StaffTools {
-  // Staff are signed in on the site, and need no other credentials here. The audit log has their addresses.
-  const dashboard = admin(hf, {
+  const api = admin(hf, {
     basePath: DASHBOARD,
+    // Staff are signed in on the site, and need no other credentials here. The audit log has their addresses.
     auth(request) {
+      // Programs, such as a monitor, send an API token: `hf.tokens.create(…)`, or `npx holdfast tokens create`.
+      if (request.headers.get("authorization")?.startsWith("Bearer ") === true) return "tokens";
       const cookie = cookieIn(request.headers.get("cookie"));
       const memberId = cookie === undefined ? null : sessions.memberIdOf(cookie);
       const member = memberId === null ? null : members.byId(memberId);
       return member?.isStaff === true ? { name: member.email, role: "admin", user: null } : null;
     },
   });
-  // Programs, such as a monitor, send an API token: `hf.tokens.create(…)`, or `npx holdfast tokens create`.
-  const api = admin(hf, { dashboard: false });
-
   const routes = new Hono();
-  mount(routes, DASHBOARD, dashboard);
-  mount(routes, "/api/admin", api);
-  routes.get("/api/v1/admin/jobs", ({ req, env }) => api.fetch(req.raw, env));
-  return {
-    routes,
-    async close() {
-      await Promise.all([dashboard.close(), api.close()]);
-    },
-  };
-}
-
-function mount(routes: Hono, path: string, { fetch }: Admin): void {
-  routes.all(path, ({ req, env }) => fetch(req.raw, env));
-  routes.all(`${path}/*`, ({ req, env }) => fetch(req.raw, env));
+  for (const path of [DASHBOARD, ...API]) {
+    routes.all(path, ({ req, env }) => api.fetch(req.raw, env));
+    routes.all(`${path}/*`, ({ req, env }) => api.fetch(req.raw, env));
+  }
+  return { routes, close: () => api.close() };
 }

@@ -1,18 +1,15 @@
 import { escapeHtml } from "./pages/layout.js";
-import type { NewsletterMessage, Skip, TemplateMessage } from "@holdfast/mail";
+import type { AddressedMessage, NewsletterMessage, Skip, Template, TemplateMessage } from "@holdfast/mail";
 import type { Member, Members } from "./members.js";
 
-/** A mail to a member. */
-type MemberMail = TemplateMessage & { to: string };
-
 /** The mails of the site are built when their job runs, so a job has only the id of a member: no address, no text. */
-export type MailTemplates = {
-  welcome: (data: { member: string }) => MemberMail | Skip;
-  receipt: (data: { member: string; cents: number; currency: string }) => MemberMail | Skip;
-};
+export interface MailTemplates {
+  welcome: Template<{ member: string }, AddressedMessage>;
+  receipt: Template<{ member: string; cents: number; currency: string }, AddressedMessage>;
+}
 
 export function mailTemplates(members: Members, url: string): MailTemplates {
-  const toMember = (id: string, build: (member: Member) => Omit<TemplateMessage, "to">): MemberMail | Skip => {
+  const toMember = (id: string, build: (member: Member) => Omit<TemplateMessage, "to">): AddressedMessage | Skip => {
     const member = members.byId(id);
     return member === null ? { skip: "the member does not exist" } : { ...build(member), to: member.email };
   };

@@ -100,7 +100,7 @@ inBrowser("the account", () => {
     await open("/");
     await page.getByLabel("API token").fill("hf_any");
     await page.getByRole("button", { name: "Sign in" }).click();
-    await page.getByText("Sessions are disabled because this server does not use API tokens.").waitFor();
+    await page.getByText("Sign-in with an API token is disabled on this server.").waitFor();
     await page.getByText("Sign in to the application that serves this page, then load it again.").waitFor();
   });
 });

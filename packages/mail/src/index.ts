@@ -3,6 +3,7 @@ export { mail } from "./mail.js";
 export type { Mail, MailOptions, MailPack, SendOutput } from "./mail.js";
 export type { Message, Recipients } from "./message.js";
 export type {
+  AddressedMessage,
   SendInput,
   Skip,
   Template,

@@ -9,7 +9,7 @@ import type { MailTransport, SentMail } from "./transport.js";
 import { isFinal, untilAborted } from "./attempt.js";
 
 /** Options of {@link mail}. */
-export interface MailOptions<Known extends Templates> {
+export interface MailOptions<Known extends Templates<keyof Known>> {
   /** Sends the mails: `smtp(…)`, `postmark(…)`, `log()`, or your own. */
   transport: MailTransport;
   /** The sender of mails that do not name one: `Club <hello@club.example>`. */
@@ -40,7 +40,7 @@ export interface MailPack {
 }
 
 /** What {@link mail} returns. */
-export interface Mail<Known extends Templates = Record<never, never>> extends MailPack {
+export interface Mail<Known extends Templates<keyof Known> = Record<never, never>> extends MailPack {
   /** The job type `email.send`: `hf.enqueue(post.send, { to, subject, textBody })`. */
   readonly send: JobType<SendInput<Known>, SendOutput>;
   /** Prepares the database of a client. This pack has no tables; call it anyway, as for all packs. */
@@ -69,7 +69,9 @@ const RETRY = { maxAttempts: 4, backoff: { base: "30s", factor: 2, jitter: 0 } }
  * await hf.enqueue(post.send, { to: "ada@example.com", subject: "Welcome", textBody: "Good to see you." });
  * ```
  */
-export function mail<const Known extends Templates = Record<never, never>>(options: MailOptions<Known>): Mail<Known> {
+export function mail<const Known extends Templates<keyof Known> = Record<never, never>>(
+  options: MailOptions<Known>,
+): Mail<Known> {
   refuseUnknown(options, OPTIONS, "mail");
   const transport = readPort(options.transport, "transport", ["send"], "pass smtp(…), postmark(…) or log()");
   const from = readFrom(options.from);

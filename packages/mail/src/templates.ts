@@ -29,14 +29,22 @@ export interface Skip {
   skip: string;
 }
 
-/** Builds a mail when its job runs, so that only `data` is stored. May be asynchronous. */
-export type Template<Data> = (
+/** What a template returns that names the recipients itself. */
+export interface AddressedMessage extends TemplateMessage {
+  to: Recipients;
+}
+
+/**
+ * Builds a mail when its job runs, so that only `data` is stored. May be asynchronous. A `Template<Data>` leaves the recipients to the
+ * enqueue; a `Template<Data, AddressedMessage>` names them itself.
+ */
+export type Template<Data, Returned extends TemplateMessage = TemplateMessage> = (
   data: Data,
   context: TemplateContext,
-) => TemplateMessage | Skip | Promise<TemplateMessage | Skip>;
+) => Returned | Skip | Promise<Returned | Skip>;
 
-/** Templates by name. */
-export type Templates = Readonly<Record<string, Template<never>>>;
+/** Templates by name, as an object, a type or an interface. */
+export type Templates<Name extends PropertyKey = string> = { readonly [Key in Name]: Template<never> };
 
 /** Fields of an enqueue that take precedence over what its template returns. */
 type Overrides = Partial<Omit<Message, "to" | "subject" | "textBody" | "htmlBody">> & {
@@ -59,9 +67,11 @@ type ToOf<Of extends Template<never>> =
   Exclude<Awaited<ReturnType<Of>>, Skip> extends { to: Recipients } ? { to?: Recipients } : { to: Recipients };
 
 /** An input that names a template. */
-export type TemplateInput<Known extends Templates> = {
+export type TemplateInput<Known extends Templates<keyof Known>> = {
   [Name in keyof Known & string]: { template: Name } & DataOf<Known[Name]> & ToOf<Known[Name]> & Overrides;
 }[keyof Known & string];
 
 /** The input of `email.send`: a message, or a template with its data. */
-export type SendInput<Known extends Templates> = (Message & { template?: never; data?: never }) | TemplateInput<Known>;
+export type SendInput<Known extends Templates<keyof Known>> =
+  | (Message & { template?: never; data?: never })
+  | TemplateInput<Known>;

@@ -7,12 +7,12 @@ import type { Site } from "../site.js";
 import { password, readForm } from "./form.js";
 import { signIn, type PageEnv } from "./visitor.js";
 
+const FORGOTTEN = z.object({ email: z.string() });
 const NEW_PASSWORD = z.object({ token: z.string().max(200), password });
 
 export function passwordRoutes(site: Site): Hono<PageEnv> {
   const { db, hf, members, reset, sessions } = site;
   const routes = new Hono<PageEnv>();
-  const requestReset = reset.request(hf);
 
   /** The token is used up, the password is changed and all sessions end: all of it, or nothing. */
   const changePassword = db.transaction((token: string, hash: string) => {
@@ -25,16 +25,20 @@ export function passwordRoutes(site: Site): Hono<PageEnv> {
 
   routes.get("/password/forgot", (c) => c.html(forgotPage()));
   routes.post("/password/forgot", async (c) => {
-    const { status } = await requestReset(c.req.raw);
-    if (status === 202) {
-      return c.html(
-        noticePage("Look into your inbox", "If there is an account with this address, it gets a mail."),
-        202,
-      );
+    const { fields, problem } = readForm(FORGOTTEN, await c.req.parseBody());
+    if (fields === null) return c.html(forgotPage(problem), 400);
+    const result = await reset.requestFor(hf, fields.email, { signal: c.req.raw.signal });
+    switch (result.status) {
+      case "accepted":
+        return c.html(
+          noticePage("Look into your inbox", "If there is an account with this address, it gets a mail."),
+          202,
+        );
+      case "limited":
+        return c.html(forgotPage(`That was often. Try again in ${minutes(result.retryAfterMs)}.`), 429);
+      case "invalid":
+        return c.html(forgotPage("Enter an address such as ada@example.com."), 400);
     }
-    const problem =
-      status === 429 ? "That was often. Try again in an hour." : "Enter an address such as ada@example.com.";
-    return c.html(forgotPage(problem), status === 429 ? 429 : 400);
   });
 
   routes.get("/password/reset", (c) => c.html(newPasswordPage(c.req.query("token") ?? "")));
@@ -50,4 +54,9 @@ export function passwordRoutes(site: Site): Hono<PageEnv> {
     return c.redirect("/account?done=password", 303);
   });
   return routes;
+}
+
+function minutes(ms: number): string {
+  const count = Math.ceil(ms / 60_000);
+  return count === 1 ? "a minute" : `${count} minutes`;
 }

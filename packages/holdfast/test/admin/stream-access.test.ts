@@ -39,6 +39,17 @@ describe.each(STORES)("an open event stream on %s", (_name, store) => {
     expect(others.hasEnded()).toBe(false);
   });
 
+  it("ends after its token was revoked, where a function leaves it to tokens", async () => {
+    const ada = { name: "ada", role: "viewer", user: null } as const;
+    const scene = await adminScene(store(), { auth: ({ headers }) => (headers.has("x-user") ? ada : "tokens") });
+    const { id, token } = await scene.hf.tokens.create({ name: "mine", role: "viewer" });
+    const mine = await openStream(scene, { authorization: `Bearer ${token}` });
+    const own = await openStream(scene, { "x-user": "ada" });
+    await scene.hf.tokens.revoke(id);
+    await vi.waitUntil(mine.hasEnded, { timeout: 10_000 });
+    expect(own.hasEnded()).toBe(false);
+  });
+
   it("ends after the first token was created", async () => {
     const scene = await adminScene(store(), { auth: "open" });
     const { hasEnded } = await openStream(scene, {});

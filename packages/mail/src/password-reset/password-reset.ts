@@ -1,14 +1,6 @@
-import { createHash, randomBytes, randomUUID } from "node:crypto";
-import {
-  InvalidOptionError,
-  type Duration,
-  type EnqueueOptions,
-  type Holdfast,
-  type JobType,
-  type Logger,
-} from "holdfast";
+import { randomBytes } from "node:crypto";
+import { InvalidOptionError, type Duration, type Holdfast, type JobType, type Logger } from "holdfast";
 import { optionKeys, refuseUnknown, show, type PostgresClient, type SqliteDatabase } from "holdfast/pack";
-import { untilAborted } from "../attempt.js";
 import type { MailPack } from "../mail.js";
 import {
   readClient,
@@ -21,6 +13,7 @@ import {
 } from "../options.js";
 import type { TemplateMessage } from "../templates.js";
 import type { ResetRecords } from "./records.js";
+import { resetRequests, sha256, type ResetRequestOptions, type ResetRequestResult, type ResetData } from "./request.js";
 import { resetRoute } from "./route.js";
 import { sqlRecords } from "./sql-records.js";
 
@@ -73,6 +66,11 @@ export interface PasswordReset {
   install(hf: Holdfast): Promise<void>;
   /** The handler of `POST /password-reset/request`, with `{ "email": "…" }` as JSON or as a form. */
   request(hf: Holdfast): (request: Request) => Promise<Response>;
+  /**
+   * Requests a reset for an address as it was typed: for your own form. The result is the same whether or not the address has an
+   * account. Throws if the database fails.
+   */
+  requestFor(hf: Holdfast, email: string, options?: ResetRequestOptions): Promise<ResetRequestResult>;
   /** Uses up a token. Returns the id of its user; null if the token is wrong, used or expired. */
   consume(token: string): Promise<string | null>;
   /** The same in your transaction, with which the new password is stored. On SQLite it returns no promise. */
@@ -102,18 +100,10 @@ const TOKEN_BYTES = 32;
 const HOUR_MS = 3_600_000;
 const MAX_TTL_MS = 7 * 24 * HOUR_MS;
 const MAX_LIMIT = 100;
-/** How long a request may take to find its user. */
-const LOOKUP_MS = 10_000;
 
 const stderr: Pick<Logger, "error"> = {
   error: (fields, message) => console.error(message, ...Object.values(fields)),
 };
-
-/** The data of the job: no address, no token. */
-interface ResetData {
-  user: string;
-  expiresAt: string;
-}
 
 /**
  * Password resets by mail: a route that requests one, a job that sends the link, and one-time tokens of which only a hash is stored.
@@ -136,6 +126,7 @@ export function passwordReset<User extends ResetUser>(options: PasswordResetOpti
   const records = readStorage(options, { sql: sqlRecords, methods: METHODS });
   const logger = readPort(options.logger ?? stderr, "logger", ["error"], "pass a logger such as pino's");
   const now = (): Date => new Date(clock.now());
+  const requestFor = resetRequests({ mail, template: TEMPLATE, users, records, limit, perMs: HOUR_MS, ttlMs, clock });
 
   mail.addTemplate(TEMPLATE, async ({ user: id, expiresAt: until }: ResetData, { signal }) => {
     const user = await users.byId(id, signal);
@@ -146,24 +137,6 @@ export function passwordReset<User extends ResetUser>(options: PasswordResetOpti
     return { ...(await message({ user, link: link(token, user), expiresAt })), to: user.email };
   });
 
-  /** Null, or when the next request for the address is allowed. */
-  async function requestReset(hf: Holdfast, email: string, aborted: AbortSignal): Promise<Date | null> {
-    const signal = AbortSignal.any([aborted, AbortSignal.timeout(LOOKUP_MS)]);
-    const user = await untilAborted(users.byEmail(email, signal), signal);
-    // For an unknown address, the same is done for a user that does not exist, and undone.
-    const id = user?.id ?? randomUUID();
-    const expiresAt = new Date(clock.now() + ttlMs);
-    const data: ResetData = { user: id, expiresAt: expiresAt.toISOString() };
-    const job: EnqueueOptions = {
-      expiresAt,
-      unique: { key: `${mail.prefix}reset:${id}`, scope: "waiting", onConflict: "replace" },
-    };
-    const address = sha256(email.toLowerCase());
-    return records.request({ address, now: now(), limit, perMs: HOUR_MS, keep: user !== null }, (tx) =>
-      hf.enqueue(mail.send, { template: TEMPLATE, data }, tx === undefined ? job : { ...job, tx }),
-    );
-  }
-
   return Object.freeze({
     jobs: Object.freeze([]),
     async install(hf: Holdfast) {
@@ -172,7 +145,11 @@ export function passwordReset<User extends ResetUser>(options: PasswordResetOpti
     },
     request(hf: Holdfast) {
       readClient(hf);
-      return resetRoute({ requestReset: (email, signal) => requestReset(hf, email, signal), clock, logger });
+      return resetRoute({ requestReset: (email, signal) => requestFor(hf, email, { signal }), logger });
+    },
+    async requestFor(hf: Holdfast, email: string, given: ResetRequestOptions = {}) {
+      readClient(hf);
+      return requestFor(hf, email, given);
     },
     consume: async (token: string) => records.consume(sha256(String(token)), now()),
     consumeIn: ((tx: unknown, token: string) =>
@@ -203,8 +180,4 @@ function readTtl(ttl: Duration): number {
 function readLimit(limit: number): number {
   if (Number.isInteger(limit) && limit >= 1 && limit <= MAX_LIMIT) return limit;
   throw new InvalidOptionError("limit", `${show(limit)} is not a whole number from 1 to ${MAX_LIMIT}`);
-}
-
-function sha256(secret: string): string {
-  return createHash("sha256").update(secret).digest("hex");
 }

@@ -1,7 +1,6 @@
 import type { Logger } from "holdfast";
-import { isAddress } from "../address.js";
 import { errorResponse, jsonResponse, readBody } from "../http.js";
-import type { WallClock } from "../options.js";
+import type { ResetRequestResult } from "./request.js";
 
 const MAX_BYTES = 4_096;
 /** How long a client may take to send its body. */
@@ -9,28 +8,19 @@ const BODY_MS = 10_000;
 /** The same for every address. */
 const ACCEPTED = { message: "If there is an account with this address, it gets a mail." };
 
-/** Requests a reset for an address. Null, or when the next one is allowed. */
-export type RequestReset = (email: string, signal: AbortSignal) => Promise<Date | null>;
-
 export interface RouteOptions {
-  requestReset: RequestReset;
-  clock: WallClock;
+  requestReset: (email: string, signal: AbortSignal) => Promise<ResetRequestResult>;
   logger: Pick<Logger, "error">;
 }
 
 /** The handler of the route. Errors of the database are logged; the caller gets no details. */
-export function resetRoute({ requestReset, clock, logger }: RouteOptions): (request: Request) => Promise<Response> {
+export function resetRoute({ requestReset, logger }: RouteOptions): (request: Request) => Promise<Response> {
   return async (request) => {
     if (request.method !== "POST") return errorResponse(405, "METHOD_NOT_ALLOWED", "use POST", { allow: "POST" });
     try {
       const email = await emailIn(request);
       if (typeof email !== "string") return email;
-      const retryAt = await requestReset(email, request.signal);
-      if (retryAt === null) return jsonResponse(202, ACCEPTED);
-      const seconds = Math.max(1, Math.ceil((retryAt.getTime() - clock.now()) / 1_000));
-      return errorResponse(429, "TOO_MANY_REQUESTS", "too many requests for this address; try again later", {
-        "retry-after": String(seconds),
-      });
+      return responseTo(await requestReset(email, request.signal));
     } catch (error) {
       logger.error({ error }, "a password reset could not be requested");
       return isTemporary(error)
@@ -40,7 +30,20 @@ export function resetRoute({ requestReset, clock, logger }: RouteOptions): (requ
   };
 }
 
-/** The address in the body, or the response to a request that has none. */
+function responseTo(result: ResetRequestResult): Response {
+  switch (result.status) {
+    case "accepted":
+      return jsonResponse(202, ACCEPTED);
+    case "limited":
+      return errorResponse(429, "TOO_MANY_REQUESTS", "too many requests for this address; try again later", {
+        "retry-after": String(Math.ceil(result.retryAfterMs / 1_000)),
+      });
+    case "invalid":
+      return errorResponse(400, "INVALID_EMAIL", "email must be an address such as ada@example.com");
+  }
+}
+
+/** What the body has as the address, or the response to a request that has none. */
 async function emailIn(request: Request): Promise<string | Response> {
   const parse = parserOf(request.headers.get("content-type") ?? "");
   if (parse === null) return errorResponse(415, "UNSUPPORTED_MEDIA_TYPE", "send email as JSON or as a form");
@@ -51,10 +54,7 @@ async function emailIn(request: Request): Promise<string | Response> {
   });
   if (body === undefined) return errorResponse(408, "REQUEST_TIMEOUT", "the body did not arrive in time");
   if (body === null) return errorResponse(413, "PAYLOAD_TOO_LARGE", `the body may have ${MAX_BYTES} bytes`);
-  const email = parse(body)?.trim() ?? "";
-  return isAddress(email)
-    ? email
-    : errorResponse(400, "INVALID_EMAIL", "email must be an address such as ada@example.com");
+  return parse(body) ?? "";
 }
 
 function isTemporary(error: unknown): boolean {

@@ -25,7 +25,7 @@ describeDatabases((open) => {
 
   it("E-09 an unknown address runs the same statements", async () => {
     const { db, take } = recordStatements(given);
-    const { ask, users } = await resetScene(given, { db });
+    const { hf, ask, users, reset } = await resetScene(given, { db });
     users.set("user-2", { id: "user-2", email: "bob@example.com" });
     // The first job of a type adds it to the lists of types and queues.
     await ask("bob@example.com");
@@ -39,6 +39,14 @@ describeDatabases((open) => {
     expect(unknown.map(end)).toEqual(known.map(end));
     expect(known).toContain("RELEASE SAVEPOINT password_reset");
     expect(unknown).toContain("ROLLBACK TO SAVEPOINT password_reset");
+    users.set("user-3", { id: "user-3", email: "grace@example.com" });
+    for (const [email, recorded] of [
+      ["grace@example.com", known],
+      ["mallory@example.com", unknown],
+    ] as const) {
+      await reset.requestFor(hf, email);
+      expect(take()).toEqual(recorded);
+    }
   });
 
   it("E-09 five requests an hour and address are accepted", async () => {
@@ -66,6 +74,42 @@ describeDatabases((open) => {
     const responses = await Promise.all(Array.from({ length: 10 }, () => ask("ada@example.com")));
     const count = (wanted: number): number => responses.filter(({ status }) => status === wanted).length;
     expect([count(202), count(429)]).toEqual([3, 7]);
+  });
+
+  it("E-09 a form of your own gets the same result for every address", async () => {
+    const { hf, reset, clock } = await resetScene(given, { limit: 2 });
+    for (const email of ["ada@example.com", "eve@example.com"]) {
+      expect(await reset.requestFor(hf, ` ${email} `)).toEqual({ status: "accepted" });
+      await clock.advance("1m");
+      expect(await reset.requestFor(hf, email)).toEqual({ status: "accepted" });
+      expect(await reset.requestFor(hf, email)).toEqual({ status: "limited", retryAfterMs: 59 * 60_000 });
+      // Those of the route count too.
+      expect((await reset.request(hf)(requestFor(email))).status).toBe(429);
+    }
+    expect((await hf.list()).jobs.map(({ input }) => input)).toMatchObject([{ data: { user: "user-1" } }]);
+  });
+
+  it("E-09 a wrong address is invalid, and nothing is stored", async () => {
+    const { hf, reset } = await resetScene(given);
+    for (const email of ["", "ada", "Ada <ada@example.com>", "ada@example.com\nBcc: eve@example.com", 7, null]) {
+      expect(await reset.requestFor(hf, email as string)).toEqual({ status: "invalid" });
+    }
+    await expect(reset.requestFor(hf, "ada@example.com", { aborted: true } as never)).rejects.toMatchObject({
+      code: "INVALID_OPTION",
+      field: "aborted",
+    });
+    expect((await hf.stats()).states.pending).toBe(0);
+    expect(await given.query("SELECT address FROM password_reset_requests")).toEqual([]);
+  });
+
+  it("E-09 a request ends with its signal", async () => {
+    const byEmail = (): Promise<null> => new Promise(() => {});
+    const { hf, reset } = await resetScene(given, { users: { byEmail, byId: () => null } });
+    const leaving = new AbortController();
+    const requested = reset.requestFor(hf, "ada@example.com", { signal: leaving.signal });
+    leaving.abort(new Error("the client has left"));
+    await expect(requested).rejects.toThrow("the client has left");
+    expect(await given.query("SELECT address FROM password_reset_requests")).toEqual([]);
   });
 
   it("E-09 requests that no longer count are deleted", async () => {

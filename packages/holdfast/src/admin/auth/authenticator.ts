@@ -11,7 +11,9 @@ import { setCookie, type Sessions } from "./sessions.js";
 import { TokenVerifier } from "./token-verifier.js";
 
 /** How callers authenticate: see `AdminOptions`. */
-export type Auth = "tokens" | "open" | ((request: Request) => Identity | null | Promise<Identity | null>);
+export type Auth = "tokens" | "open" | ((request: Request) => Decision | Promise<Decision>);
+/** What the application's function says about a request. */
+type Decision = Identity | "tokens" | null;
 export type ClientAddress = (request: Request, env: unknown) => string | null | undefined;
 
 export interface AuthenticatorOptions {
@@ -68,33 +70,38 @@ export class Authenticator {
    * say is not known.
    */
   async isStillAuthorized({ tokenId }: Caller, route: Pick<RouteLine, "role" | "ofUser">): Promise<boolean> {
-    if (typeof this.#options.auth === "function") return true;
-    if (tokenId === null) return !(await this.#requiresToken());
-    return isAuthorized(await this.#tokens.identityOf(tokenId), route);
+    if (tokenId !== null) return isAuthorized(await this.#tokens.identityOf(tokenId), route);
+    return typeof this.#options.auth === "function" || (await this.#allowsAll());
   }
 
   /** Null: the request has no valid credentials. */
   async #authenticate(request: Request): Promise<Caller | null> {
-    const { auth, sessions } = this.#options;
     rejectCrossSite(request);
-    if (typeof auth === "function") {
-      const identity = await identityFromApplication(auth, request);
-      return identity === null ? null : { identity, tokenId: null, sessionEndsAt: null };
-    }
-    if (await this.#requiresToken()) {
+    const decision = await this.#decide(request);
+    if (decision === "tokens") {
       const verifyToken = async (token: string): Promise<TokenIdentity | null> =>
         (await this.#tokens.verify(token, this.#addressOf(request))).identity;
-      return callerFromRequest(request, { hf: this.#hf, sessions, verifyToken });
+      return callerFromRequest(request, { hf: this.#hf, sessions: this.#options.sessions, verifyToken });
     }
-    requireLocalhost(request, socketAddress(request, this.#envs.get(request)));
-    return LOCAL;
+    if (decision === "open") {
+      requireLocalhost(request, socketAddress(request, this.#envs.get(request)));
+      return LOCAL;
+    }
+    return decision === null ? null : { identity: decision, tokenId: null, sessionEndsAt: null };
+  }
+
+  /** How to authenticate a request. The application's function cannot open the API: `open` is only an option. */
+  async #decide(request: Request): Promise<Decision | "open"> {
+    const { auth } = this.#options;
+    if (typeof auth === "function") return decisionOfApplication(auth, request);
+    return (await this.#allowsAll()) ? "open" : "tokens";
   }
 
   /** Exchanges an API token for session cookies. */
   async startSession(request: Request, token: string): Promise<{ caller: Caller; cookies: string[] }> {
     const { sessions } = this.#options;
-    if (!(await this.#requiresToken())) {
-      throw new ApiError(404, "SESSIONS_DISABLED", "sessions are disabled because this server does not use API tokens");
+    if ((await this.#decide(request)) !== "tokens") {
+      throw new ApiError(404, "SESSIONS_DISABLED", "sign-in with an API token is disabled on this server");
     }
     const verified = await this.#tokens.verify(token, this.#addressOf(request));
     const { identity } = verified;
@@ -128,9 +135,9 @@ export class Authenticator {
    * With `auth: "open"`, tokens are required once one exists, even if it has expired, and from then on until this process ends,
    * even if all are revoked.
    */
-  async #requiresToken(): Promise<boolean> {
+  async #allowsAll(): Promise<boolean> {
     if (this.#allowsAnonymous && (await this.#tokens.hasToken())) this.#allowsAnonymous = false;
-    return typeof this.#options.auth !== "function" && !this.#allowsAnonymous;
+    return this.#allowsAnonymous;
   }
 
   /** One cookie per path of the API, so that browsers do not send it to other applications on the same host. */
@@ -152,9 +159,10 @@ function invalidToken(): ApiError {
 }
 
 /** An error in the application's function becomes a 500: it is not the caller's fault. */
-async function identityFromApplication(auth: Exclude<Auth, string>, request: Request): Promise<Identity | null> {
+async function decisionOfApplication(auth: Exclude<Auth, string>, request: Request): Promise<Decision> {
   try {
-    return readIdentity(await auth(request));
+    const decision = await auth(request);
+    return decision === "tokens" ? decision : readIdentity(decision);
   } catch (error) {
     throw new Error("the auth function failed", { cause: error });
   }

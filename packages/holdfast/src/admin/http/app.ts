@@ -45,8 +45,8 @@ import { InFlightChanges } from "../calls/in-flight.js";
 export interface AdminOptions {
   /**
    * How callers authenticate. `tokens` (default): with an API token, see `hf.tokens`. A function: for an application with its own
-   * users; it returns the identity of the caller, or null to reject the request. `open`: for development; requests from localhost
-   * need no authentication until the first API token exists.
+   * users; it returns the identity of the caller, null to reject the request, or `"tokens"` to require an API token for it. `open`: for
+   * development; requests from localhost need no authentication until the first API token exists.
    */
   auth?: Auth;
   /** Signs session cookies. Without it, sessions end when the process ends and are valid on one server only. */
