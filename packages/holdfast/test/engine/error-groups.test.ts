@@ -65,7 +65,7 @@ describe("error groups", () => {
     await hf.drain();
     // The counts of a minute are written after its end.
     await clock.advance("2m");
-    const none = new Array<number>(20).fill(0);
+    const none = Array.from({ length: 20 }, () => 0);
     expect((await hf.errorGroups({ trend: true })).map(({ type, trend }) => ({ type, trend }))).toEqual([
       { type: "other", trend: [...none, 0, 0, 0, 1] },
       { type: "charge", trend: [...none, 0, 6, 0, 4] },

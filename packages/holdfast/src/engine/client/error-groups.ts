@@ -4,7 +4,7 @@ import { InvalidOptionError } from "../../errors.js";
 import { optionKeys, readCount, readName, refuseUnknown, show } from "../../options.js";
 import type { ErrorGroupRecord } from "../../store.js";
 import type { EngineContext } from "../context.js";
-import { errorTrends, TREND_HOURS } from "../history/read-history.js";
+import { errorTrends, noFailures } from "../history/read-history.js";
 
 /** What `hf.errorGroups` takes. */
 export interface ErrorGroupOptions {
@@ -47,6 +47,6 @@ export async function listErrorGroups(engine: EngineContext, options: ErrorGroup
       ...group,
       firstAt: dateOf(group.firstAt),
       lastAt: dateOf(group.lastAt),
-      trend: trends === null ? null : (trends.get(group.fingerprint) ?? new Array<number>(TREND_HOURS).fill(0)),
+      trend: trends === null ? null : (trends.get(group.fingerprint) ?? noFailures()),
     }));
 }

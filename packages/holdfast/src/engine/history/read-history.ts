@@ -127,7 +127,12 @@ export async function readHistory({ store, clock }: EngineContext, options: Hist
 }
 
 /** The hours of a trend, with the current one. */
-export const TREND_HOURS = 24;
+const TREND_HOURS = 24;
+
+/** The trend of a group that was not counted. */
+export function noFailures(): number[] {
+  return Array.from({ length: TREND_HOURS }, () => 0);
+}
 
 /** Failed attempts in each of the last 24 hours, oldest first, of the error groups with the most in their hour. */
 export async function errorTrends({ store, clock }: EngineContext): Promise<Map<string, number[]>> {
@@ -143,7 +148,7 @@ export async function errorTrends({ store, clock }: EngineContext): Promise<Map<
     const hour = Math.floor((record.at - from) / HOUR_MS);
     for (const [fingerprint, count] of Counts.parseErrors(record.data)) {
       let trend = trends.get(fingerprint);
-      if (trend === undefined) trends.set(fingerprint, (trend = new Array<number>(TREND_HOURS).fill(0)));
+      if (trend === undefined) trends.set(fingerprint, (trend = noFailures()));
       trend[hour] = (trend[hour] ?? 0) + count;
     }
     await pause();
