@@ -118,7 +118,7 @@ export default defineConfig({
       project("admin", ADMIN, { isolate: false }),
       project("dashboard", DASHBOARD, { isolate: false }),
       // Packs are tested as users load them: with the published bundles of the core.
-      project("packs", PACKS, { alias: [] }),
+      project("packs", PACKS, { alias: [], isolate: false }),
       project("docs", ["test/**/*.test.ts"]),
       project("bench", ["bench/test/**/*.test.ts"]),
       project("long", ["{packages/{holdfast,dashboard}/test,bench/test,test}/**/*.long.test.ts"], { exclude: [] }),

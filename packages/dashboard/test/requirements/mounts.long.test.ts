@@ -13,8 +13,10 @@ useBrowser();
 const CASES: readonly Mounted[] = [
   ["Hono", "", "PostgreSQL"],
   ["Hono", "/ops/jobs", "SQLite"],
+  ["Hono", "/ops/jobs", "PostgreSQL"],
   ["Express", "", "SQLite"],
-  ["Express", "/ops/jobs", "PostgreSQL"],
+  ["Express", "", "PostgreSQL"],
+  ["Express", "/ops/jobs", "SQLite"],
   ["Fastify", "", "SQLite"],
   ["Fastify", "/ops/jobs", "PostgreSQL"],
 ];

@@ -2,19 +2,13 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { AuditRecord } from "holdfast";
 import { describe, expect, it } from "vitest";
-import { until } from "#src/testing/exercise-store/until.js";
 import { addressOf, ownSchema } from "../postgres/scene.js";
 import { postgresServer } from "../postgres/server.js";
-import { emptyWorkspace, SLOW, storesOf, workspace, type Workspace } from "./workspace.js";
+import { createsSchema, entriesOf } from "./audit-suite.js";
+import { emptyWorkspace, SLOW, storesOf, workspace } from "./workspace.js";
 import { holdfastCommand } from "./scene.js";
 
 const server = postgresServer();
-
-/** The entries of the audit log, the oldest first. */
-async function entriesOf({ json }: Pick<Workspace, "json">): Promise<AuditRecord[]> {
-  const { entries } = await json<{ entries: AuditRecord[] }>("audit");
-  return entries.toReversed();
-}
 
 describe.each(storesOf(server))("the audit log on %s", (_name, address) => {
   it("records a migration once", SLOW, async () => {
@@ -33,37 +27,7 @@ describe.each(storesOf(server))("the audit log on %s", (_name, address) => {
     ]);
   });
 
-  it.each([
-    ["enqueue", "mail", '{"to":"ada"}'],
-    ["tokens", "create", "ci", "--role", "viewer"],
-    ["schedules", "create", "nightly", "mail", "--every", "1d"],
-    ["process", "jobs.ts"],
-  ])("records that %s %s created the schema", SLOW, async (...words) => {
-    const ws = emptyWorkspace(address);
-    await ws.json(...words);
-    await ws.json("queues", "pause", "mail");
-    const [first, ...others] = await entriesOf(ws);
-    expect(first).toMatchObject({ actor: expect.stringMatching(/^cli:/) as string, action: "store.migrate" });
-    expect(first?.count).toBeGreaterThan(0);
-    expect(others.map(({ action }) => action)).not.toContain("store.migrate");
-  });
-
-  it.each([
-    ["worker", "jobs.ts"],
-    ["serve", "--port", "0"],
-    ["dev", "jobs.ts", "--port", "0"],
-  ])("records that %s created the schema", SLOW, async (...words) => {
-    const ws = emptyWorkspace(address);
-    for (let start = 0; start < 2; start++) {
-      const { child, stdout, ended } = ws.start(...words);
-      await until("it to run", async () => stdout().includes("\n"), 60_000);
-      child.kill("SIGTERM");
-      await ended;
-    }
-    expect(await entriesOf(ws)).toMatchObject([
-      { actor: expect.stringMatching(/^cli:/) as string, action: "store.migrate" },
-    ]);
-  });
+  createsSchema(address, { commands: [["enqueue", "mail", '{"to":"ada"}']], services: [["worker", "jobs.ts"]] });
 
   it("records configuration changes without passwords", SLOW, async () => {
     const ws = await workspace(address);

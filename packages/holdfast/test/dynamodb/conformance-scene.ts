@@ -5,21 +5,22 @@ import { exerciseStore, type StoreHarness, type StoreUnderTest } from "#src/test
 import { CONFORMANCE_PARTS, type ConformancePart } from "../conformance-parts.js";
 import { dynamoServer, type Server } from "./server.js";
 
-/** Jobs of the cases with many workers: DynamoDB Local is slower than the leases of 10,000 jobs are long. */
-const MANY = 200;
+/** Jobs of the cases with many workers. The storms of the long set have more. */
+const MANY = 100;
 
 interface Conforms {
   part?: ConformancePart;
   shards?: number;
+  many?: number;
 }
 
 /** Runs the conformance suite, or one part of it, on tables with so many shards. */
-export function conforms({ part, shards = 1 }: Conforms): void {
+export function conforms({ part, shards = 1, many = MANY }: Conforms): void {
   const server = dynamoServer();
   const name = `DynamoDB with ${shards === 1 ? "one shard" : `${shards} shards`}`;
   exerciseStore(
     { describe, it },
-    { name, many: MANY, ...(part && { subjects: CONFORMANCE_PARTS[part] }), ...onDynamoDb(server, shards) },
+    { name, many, ...(part && { subjects: CONFORMANCE_PARTS[part] }), ...onDynamoDb(server, shards) },
   );
 }
 

@@ -1,3 +1,3 @@
 import { conforms } from "./conformance-scene.js";
 
-conforms({ shards: 4 });
+conforms({ shards: 4, many: 200 });

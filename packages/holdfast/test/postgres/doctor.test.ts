@@ -3,6 +3,7 @@ import { fakeClock } from "holdfast/testing";
 import type pg from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { add, newJobs, workerRecord } from "#src/testing/exercise-store/builders.js";
+import { schemaPool } from "./schema-pool.js";
 import { postgresServer } from "./server.js";
 
 // It reads and changes the state of the whole server: transaction ids, settings, connections.
@@ -19,14 +20,14 @@ interface Ward {
 }
 
 async function ward(options: Omit<PostgresOptions, "pool"> = {}, query = ""): Promise<Ward> {
-  const schema = server.newSchema();
+  const schemas = schemaPool(server);
+  const schema = await schemas.acquire();
   const address = `${server.url()}?schema=${schema}${query}`;
   const store = postgres(address, options);
   onTestFinished(async () => {
     await store.close();
-    await server.query(`DROP SCHEMA IF EXISTS ${schema} CASCADE`);
+    await schemas.release(schema);
   });
-  await store.migrate();
   return {
     store,
     schema,

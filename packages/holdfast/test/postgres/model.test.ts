@@ -1,3 +1,3 @@
 import { comparesWithModel } from "./model-scene.js";
 
-comparesWithModel({ runs: 10 });
+comparesWithModel({ runs: 5 });
