@@ -173,10 +173,11 @@ export function newsletterTests(open: () => Promise<PackDatabase>): void {
   });
 
   it("E-06 if the completion of a run was lost, each subscriber gets one mail", async () => {
-    const gate = deferred();
+    const [started, gate] = [deferred(), deferred()];
     let calls = 0;
     async function* subscribers(): AsyncGenerator<Subscriber> {
       const first = ++calls === 1;
+      started.resolve();
       for (let n = 0; n < 3; n++) yield subscriber(n);
       if (first) await gate.promise;
     }
@@ -184,6 +185,7 @@ export function newsletterTests(open: () => Promise<PackDatabase>): void {
     const run = await schedule();
     await clock.advance("1h");
     const running = hf.runNext();
+    await started.promise;
     const later = fakeClock(NINE);
     // For this client, the lease of the first one has expired.
     const second = await openClient(given, { jobs: [...post.jobs, ...news.jobs] }, later);
