@@ -10,6 +10,8 @@ export function postgresDatabase(pool: PostgresPool, schema: string): Database {
     async transaction(work) {
       const client = await pool.connect();
       let broken: Error | undefined;
+      // The pool listens for errors of idle connections only. Here the next statement fails too, and reports the error.
+      client.on?.("error", ignore);
       try {
         await client.query("BEGIN");
         const result = await runSteps(work(transactionOn(client)));
@@ -25,11 +27,14 @@ export function postgresDatabase(pool: PostgresPool, schema: string): Database {
         throw error;
       } finally {
         client.release(broken);
+        client.off?.("error", ignore);
       }
     },
     within: (client, work) => runSteps(work(transactionOn(client as PostgresClient))),
   };
 }
+
+function ignore(): void {}
 
 function transactionOn(client: PostgresClient): Transaction {
   return {

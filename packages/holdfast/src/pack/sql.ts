@@ -58,9 +58,16 @@ export interface PostgresClient {
   query(sql: string, values?: unknown[]): Promise<{ rows: unknown[]; command?: string }>;
 }
 
+/** The parts of a client of a `pg` pool that packs use. */
+interface PooledClient extends PostgresClient {
+  release(error?: Error | boolean): void;
+  on?(event: "error", listener: (error: Error) => void): unknown;
+  off?(event: "error", listener: (error: Error) => void): unknown;
+}
+
 /** The parts of a `pg` pool that packs use. */
 export interface PostgresPool extends PostgresClient {
-  connect(): Promise<PostgresClient & { release(error?: Error | boolean): void }>;
+  connect(): Promise<PooledClient>;
 }
 
 export interface DatabaseOptions {
