@@ -35,7 +35,10 @@ export interface MailPack {
   readonly send: JobType;
   /** Goes before the types of jobs. */
   readonly prefix: string;
-  /** Adds a template that was not known when `mail()` was called. For packs that send mails. */
+  /**
+   * Adds a template that was not known when `mail()` was called. For packs that send mails. A job with it has its data and nothing else:
+   * who may enqueue jobs must not be able to add a recipient to a mail with a secret.
+   */
   addTemplate<Data>(name: string, template: Template<Data>): void;
 }
 
@@ -77,12 +80,13 @@ export function mail<const Known extends Templates<keyof Known> = Record<never, 
   const from = readFrom(options.from);
   const prefix = readPrefix(options.prefix ?? "");
   const templates = readTemplates(options.templates ?? {});
+  const sealed = new Set<string>();
   const send = job({
     type: `${prefix}email.send`,
     queue: options.queue ?? "mail",
     retry: RETRY,
     timeout: "1m",
-    input: inputSchema(templates) as unknown as z.ZodType<StoredInput, SendInput<Known>>,
+    input: inputSchema(templates, sealed) as unknown as z.ZodType<StoredInput, SendInput<Known>>,
     run: (context) => sendMail(context, { transport, from, templates }),
   });
   return Object.freeze({
@@ -96,6 +100,7 @@ export function mail<const Known extends Templates<keyof Known> = Record<never, 
       readName(name, "template", MAX_NAME);
       if (templates.has(name)) throw new InvalidOptionError("template", `${show(name)} is already a template`);
       templates.set(name, template);
+      sealed.add(name);
     },
     async close() {
       await transport.close?.();
@@ -173,8 +178,15 @@ async function deliver(
   const complete = input.template === undefined ? (message as MessageFields) : checked(input.template, message);
   const sending = transport.send(outgoing(complete, from), { idempotencyKey, signal, jobId: running.id });
   const sent = await untilAborted(sending, signal);
+  checkSent(sent);
   if (sent.accepted.length === 0) throw new NotRetryable("the mail server refused all recipients");
   return sent;
+}
+
+/** A transport that returned will do the same again, and may have sent the mail: so it is not repeated. */
+function checkSent(sent: Partial<SentMail> | null | undefined): void {
+  if (typeof sent?.id === "string" && Array.isArray(sent.accepted) && Array.isArray(sent.rejected)) return;
+  throw new NotRetryable("the transport did not return { id, accepted, rejected }; the mail may have been sent");
 }
 
 /** A template that returns an invalid message will return it again. */

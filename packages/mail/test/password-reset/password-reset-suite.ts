@@ -144,6 +144,21 @@ export function passwordResetTests(open: () => Promise<PackDatabase>): void {
     expect(used).toEqual([ADA.id, null]);
   });
 
+  it("E-09 who may enqueue jobs cannot send the link elsewhere", async () => {
+    const { hf, inbox, ask } = await resetScene(given);
+    const input = { template: "password-reset", data: { user: ADA.id, expiresAt: "2026-01-01T01:00:00.000Z" } };
+    for (const field of ["to", "cc", "bcc", "replyTo", "from"]) {
+      await expect(hf.enqueueNamed("email.send", { ...input, [field]: "eve@example.com" })).rejects.toThrow(
+        `${field} must not be given with this template`,
+      );
+    }
+    await ask("ada@example.com");
+    const [waiting] = (await hf.list()).jobs;
+    await expect(hf.update(waiting?.id ?? "", { input: { ...input, bcc: "eve@example.com" } })).rejects.toThrow("bcc");
+    await hf.drain();
+    expect(inbox.mails.map(({ to }) => to)).toEqual([["ada@example.com"]]);
+  });
+
   it("E-09 a user who was deleted gets no mail", async () => {
     const { hf, ask, users, inbox } = await resetScene(given);
     await ask("ada@example.com");
