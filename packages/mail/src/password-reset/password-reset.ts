@@ -129,8 +129,8 @@ export function passwordReset<User extends ResetUser>(options: PasswordResetOpti
   const requestFor = resetRequests({ mail, template: TEMPLATE, users, records, limit, perMs: HOUR_MS, ttlMs, clock });
 
   mail.addTemplate(TEMPLATE, async ({ user: id, expiresAt: until }: ResetData, { signal }) => {
-    const user = await users.byId(id, signal);
-    if (user === null) return { skip: "the user does not exist" };
+    const user = (await users.byId(id, signal)) as User | null | undefined;
+    if (user === null || user === undefined) return { skip: "the user does not exist" };
     const token = randomBytes(TOKEN_BYTES).toString("base64url");
     const expiresAt = new Date(until);
     await records.create({ hash: sha256(token), user: id, now: now(), expiresAt });
