@@ -77,6 +77,12 @@ export interface PasswordReset {
   consumeIn(tx: SqliteDatabase, token: string): string | null;
   consumeIn(tx: PostgresClient, token: string): Promise<string | null>;
   consumeIn(tx: unknown, token: string): string | null | Promise<string | null>;
+  /** Deletes the tokens of a user, who has changed the password or the address in another way. */
+  revoke(user: string): Promise<void>;
+  /** The same in your transaction. On SQLite it returns no promise. */
+  revokeIn(tx: SqliteDatabase, user: string): void;
+  revokeIn(tx: PostgresClient, user: string): Promise<void>;
+  revokeIn(tx: unknown, user: string): void | Promise<void>;
 }
 
 const OPTIONS = optionKeys<PasswordResetOptions<ResetUser>>({
@@ -93,7 +99,7 @@ const OPTIONS = optionKeys<PasswordResetOptions<ResetUser>>({
   clock: true,
 });
 
-const METHODS = ["install", "request", "create", "consume", "consumeIn"];
+const METHODS = ["install", "request", "create", "consume", "consumeIn", "revoke", "revokeIn"];
 
 const TEMPLATE = "password-reset";
 const TOKEN_BYTES = 32;
@@ -154,6 +160,8 @@ export function passwordReset<User extends ResetUser>(options: PasswordResetOpti
     consume: async (token: string) => records.consume(sha256(String(token)), now()),
     consumeIn: ((tx: unknown, token: string) =>
       records.consumeIn(tx, sha256(String(token)), now())) as PasswordReset["consumeIn"],
+    revoke: async (user: string) => records.revoke(user),
+    revokeIn: ((tx: unknown, user: string) => records.revokeIn(tx, user)) as PasswordReset["revokeIn"],
   });
 }
 

@@ -202,4 +202,15 @@ export function passwordResetTests(open: () => Promise<PackDatabase>): void {
     expect(lines).toMatchObject([{ level: "error", message: "a password reset could not be requested" }]);
     expect((await scene.hf.stats()).states.pending).toBe(0);
   });
+
+  it.each(["throws", "rejects"])("E-09 a logger that %s does not fail the response", async (how) => {
+    const error = (): never => {
+      const failure = new Error("the disk is full");
+      if (how === "throws") throw failure;
+      return Promise.reject(failure) as never;
+    };
+    const { ask } = await resetScene(given, { logger: { error } });
+    await given.query("DROP TABLE password_reset_requests");
+    expect((await ask("ada@example.com")).status).toBe(500);
+  });
 }
