@@ -87,7 +87,7 @@ const BUILT_KEYS = ["subject", "textBody", "htmlBody"] as const;
 /** The schema of the input. `templates`: those that are known now; more may be added later. `sealed`: those that take only data. */
 export function inputSchema(
   templates: ReadonlyMap<string, unknown>,
-  sealed: ReadonlySet<string>,
+  sealed: ReadonlyMap<string, unknown>,
 ): z.ZodType<StoredInput> {
   const input = z.strictObject({
     ...MESSAGE_FIELDS,

@@ -65,8 +65,10 @@ export function newsletterTemplate(
         "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
         ...built.headers,
       },
-      onSent: () => records.setDelivery(run, { subscriber: id, jobId, status: "sent" }),
-      onFailed: () => records.setDelivery(run, { subscriber: id, jobId, status: "failed" }),
+      async onSent(sent) {
+        await records.setDelivery(run, { subscriber: id, jobId, status: "sent" });
+        await built.onSent?.(sent);
+      },
     };
   };
 }

@@ -1,4 +1,5 @@
 import { type Subscriber } from "@holdfast/mail";
+import { NotRetryable } from "holdfast";
 import { fakeClock } from "holdfast/testing";
 import { beforeEach, expect, it } from "vitest";
 import type { PackDatabase } from "../../../holdfast/test/pack/scene.js";
@@ -235,6 +236,27 @@ export function newsletterTests(open: () => Promise<PackDatabase>): void {
     expect(await hf.retry({ queue: "newsletter", state: "dead" })).toBe(1);
     await hf.drain();
     expect(await news.run(run.id)).toMatchObject({ deliveries: { sent: 2, failed: 3 } });
+  });
+
+  it("E-06 a mail that the application cannot write is counted as failed, and sent by a retry", async () => {
+    let isBroken = true;
+    const sent: string[] = [];
+    const { hf, news, clock, schedule, reached } = await newsScene(given, {
+      message: ({ subject }, { id }) => {
+        if (isBroken && id === "s1") throw new NotRetryable("a field is missing");
+        return { subject, textBody: id, onSent: () => void sent.push(id) };
+      },
+    });
+    const run = await schedule();
+    await clock.advance("1h");
+    await hf.drain();
+    expect((await news.run(run.id))?.deliveries).toEqual({ queued: 0, sent: 2, failed: 1, skipped: 0 });
+    isBroken = false;
+    expect(await hf.retry({ queue: "newsletter", state: "dead" })).toBe(1);
+    await hf.drain();
+    expect(reached()).toEqual(everyone(3));
+    expect((await news.run(run.id))?.deliveries).toEqual({ queued: 0, sent: 3, failed: 0, skipped: 0 });
+    expect(sent.toSorted()).toEqual(["s0", "s1", "s2"]);
   });
 
   it("E-06 mails of other queues go first", async () => {
