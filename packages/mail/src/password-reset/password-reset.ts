@@ -11,7 +11,7 @@ import {
   type StorageOptions,
   type WallClock,
 } from "../options.js";
-import type { TemplateMessage } from "../templates.js";
+import type { TemplateContext, TemplateMessage } from "../templates.js";
 import type { ResetRecords } from "./records.js";
 import { resetRequests, sha256, type ResetRequestOptions, type ResetRequestResult, type ResetData } from "./request.js";
 import { resetRoute } from "./route.js";
@@ -47,7 +47,10 @@ export interface PasswordResetOptions<User extends ResetUser> extends StorageOpt
   /** The address of the page on which the user sets the new password. */
   link: (token: string, user: User) => string;
   /** Builds the mail. Default: a short English one. */
-  message?: (given: ResetMessage<User>) => Omit<TemplateMessage, "to"> | Promise<Omit<TemplateMessage, "to">>;
+  message?: (
+    given: ResetMessage<User>,
+    context: Pick<TemplateContext, "signal">,
+  ) => Omit<TemplateMessage, "to"> | Promise<Omit<TemplateMessage, "to">>;
   /** How long a token is valid, counted from the request. A mail that could not be sent by then is not sent. Default `"1h"`. */
   ttl?: Duration;
   /** Requests for one address in an hour. Default 5. */
@@ -140,7 +143,7 @@ export function passwordReset<User extends ResetUser>(options: PasswordResetOpti
     const token = randomBytes(TOKEN_BYTES).toString("base64url");
     const expiresAt = new Date(until);
     await records.create({ hash: sha256(token), user: id, now: now(), expiresAt });
-    return { ...(await message({ user, link: link(token, user), expiresAt })), to: user.email };
+    return { ...(await message({ user, link: link(token, user), expiresAt }, { signal })), to: user.email };
   });
 
   return Object.freeze({

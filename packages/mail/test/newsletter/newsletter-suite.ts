@@ -274,8 +274,10 @@ export function newsletterTests(open: () => Promise<PackDatabase>): void {
   it("E-06 the application may write each mail, or skip it", async () => {
     const { hf, clock, news, schedule, inbox } = await newsScene(given, {
       from: "News <news@club.example>",
-      message: ({ subject }, { id, unsubscribeUrl }) =>
-        id === "s1" ? { skip: "unsubscribed" } : { subject: `${subject} for ${id}`, htmlBody: unsubscribeUrl },
+      message: ({ subject }, { id, unsubscribeUrl }, { signal }) => {
+        signal.throwIfAborted();
+        return id === "s1" ? { skip: "unsubscribed" } : { subject: `${subject} for ${id}`, htmlBody: unsubscribeUrl };
+      },
     });
     const { id: run } = await schedule();
     await clock.advance("1h");

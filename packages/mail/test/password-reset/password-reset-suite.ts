@@ -179,11 +179,14 @@ export function passwordResetTests(open: () => Promise<PackDatabase>): void {
 
   it("E-09 the application may write the mail", async () => {
     const { ask, deliver, inbox } = await resetScene(given, {
-      message: async ({ user, link, expiresAt }) => ({
-        subject: `${user.id}: new password`,
-        htmlBody: `<a href="${link}">until ${expiresAt.getUTCHours()}</a>`,
-        from: "security@club.example",
-      }),
+      message: async ({ user, link, expiresAt }, { signal }) => {
+        signal.throwIfAborted();
+        return {
+          subject: `${user.id}: new password`,
+          htmlBody: `<a href="${link}">until ${expiresAt.getUTCHours()}</a>`,
+          from: "security@club.example",
+        };
+      },
     });
     await ask("ada@example.com");
     await deliver().catch(() => {});
