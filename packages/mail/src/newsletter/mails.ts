@@ -62,7 +62,8 @@ export function newsletterTemplate(
       ...built,
       to: email,
       headers: {
-        "List-Unsubscribe": `<${unsubscribeUrl}>`,
+        // In ASCII: other characters would be encoded as in a subject, which mail programs do not read as a URL.
+        "List-Unsubscribe": `<${new URL(unsubscribeUrl).href}>`,
         "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
         ...built.headers,
       },

@@ -259,6 +259,20 @@ export function newsletterTests(open: () => Promise<PackDatabase>): void {
     expect(sent.toSorted()).toEqual(["s0", "s1", "s2"]);
   });
 
+  it("E-06 the URL in List-Unsubscribe is ASCII, and fits into a line", async () => {
+    const readers = [
+      { ...subscriber(0), unsubscribeUrl: "https://club.example/für%20immer" },
+      { ...subscriber(1), unsubscribeUrl: `https://club.example/${"ü".repeat(200)}` },
+    ];
+    const { hf, news, inbox, clock, schedule } = await newsScene(given, { subscribers: () => readers });
+    const run = await schedule();
+    await clock.advance("1h");
+    await hf.drain();
+    expect((await news.run(run.id))?.deliveries).toMatchObject({ sent: 1, failed: 1 });
+    expect(inbox.mails[0]?.raw).toMatch(/^List-Unsubscribe:\s+<https:\/\/club\.example\/f%C3%BCr%20immer>\r$/m);
+    expect(inbox.mails[0]?.text).toContain("https://club.example/für%20immer");
+  });
+
   it("E-06 mails of other queues go first", async () => {
     const { hf, post, inbox, clock, schedule } = await newsScene(given);
     await schedule();
