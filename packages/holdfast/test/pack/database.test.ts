@@ -6,7 +6,7 @@ import Sqlite from "better-sqlite3";
 import { holdfast, job } from "holdfast";
 import { database, migrate, readCount, readTime, type PackSchema, type Steps, type Transaction } from "holdfast/pack";
 import type pg from "pg";
-import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { z } from "zod";
 import { describeDatabases, type PackDatabase } from "./scene.js";
 
@@ -87,6 +87,37 @@ describeDatabases((open) => {
     await expect(work).rejects.toThrow(/connection/i);
     expect(uncaught).toEqual([]);
     expect(await database(pool).query("SELECT 1 AS one")).toEqual([{ one: 1 }]);
+  });
+
+  it("work that does not end after its signal frees its connection and its locks", async () => {
+    if (given.dialect === "sqlite") return;
+    const db = database(given.db);
+    await migrate(db, schema(1));
+    await db.query(`INSERT INTO ${db.table("shop_orders")} (id) VALUES (1)`);
+    const [stopping, begun, hanging] = [new AbortController(), deferred(), deferred()];
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const work = db.transaction(
+      function* (tx): Steps<void> {
+        yield* tx.query(`UPDATE ${db.table("shop_orders")} SET item = 'tea'`);
+        begun.resolve();
+        yield* tx.effect(() => hanging.promise);
+        yield* tx.query(`UPDATE ${db.table("shop_orders")} SET item = 'late'`);
+      },
+      { signal: stopping.signal },
+    );
+    const failure = work.catch((error: unknown) => error);
+    await begun.promise;
+    stopping.abort();
+    await vi.advanceTimersByTimeAsync(29_999);
+    expect((given.db as pg.Pool).idleCount).toBe((given.db as pg.Pool).totalCount - 1);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(String(await failure)).toContain("did not end after its signal was aborted");
+    vi.useRealTimers();
+    await db.query(`UPDATE ${db.table("shop_orders")} SET item = 'coffee' WHERE item IS NULL`);
+    hanging.resolve();
+    await nextTurn();
+    expect(await db.query(`SELECT item FROM ${db.table("shop_orders")}`)).toEqual([{ item: "coffee" }]);
   });
 
   it("refuses a transaction whose failed statement was ignored", async () => {
