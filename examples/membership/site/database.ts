@@ -27,7 +27,8 @@ const SCHEMA = `
     member_id TEXT PRIMARY KEY REFERENCES members (id),
     subscription_id TEXT NOT NULL,
     plan TEXT NOT NULL,
-    status TEXT NOT NULL
+    status TEXT NOT NULL,
+    version INTEGER NOT NULL DEFAULT 1
   ) STRICT;
   CREATE TABLE IF NOT EXISTS payments (
     invoice_id TEXT PRIMARY KEY,

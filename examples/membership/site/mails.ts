@@ -1,5 +1,5 @@
 import { escapeHtml } from "./pages/layout.js";
-import type { AddressedMessage, NewsletterMessage, Skip, Template, TemplateMessage } from "@holdfast/mail";
+import type { AddressedMessage, Newsletter, Skip, Subscriber, Template, TemplateMessage } from "@holdfast/mail";
 import type { Member, Members } from "./members.js";
 
 /** The mails of the site are built when their job runs, so a job has only the id of a member: no address, no text. */
@@ -38,7 +38,10 @@ export function unsubscribeUrl(url: string, { unsubscribeKey }: Pick<Member, "un
 }
 
 /** Builds the newsletter for one subscriber. The preview of the editor page uses it too. */
-export const newsletterMail: NewsletterMessage = ({ subject, textBody }, subscriber) => {
+export const newsletterMail = (
+  { subject, textBody }: Newsletter,
+  subscriber: Subscriber,
+): Omit<TemplateMessage, "to"> => {
   const paragraphs = (textBody ?? "").split(/\n\s*\n/).map((each) => `<p>${escapeHtml(each.trim())}</p>`);
   const link = escapeHtml(subscriber.unsubscribeUrl);
   return {

@@ -35,6 +35,12 @@ export class Memberships {
     return row ?? null;
   }
 
+  /** How often the membership was saved. */
+  versionOf(memberId: string): number {
+    const version = this.#db.prepare<[string], number>("SELECT version FROM memberships WHERE member_id = ?");
+    return version.pluck().get(memberId) ?? 0;
+  }
+
   /** What a member is entitled to now. */
   entitlementsOf(memberId: string): Plan[] {
     const membership = this.of(memberId);
@@ -46,7 +52,8 @@ export class Memberships {
       .prepare(
         `INSERT INTO memberships (member_id, subscription_id, plan, status) VALUES (?, ?, ?, ?)
           ON CONFLICT (member_id) DO UPDATE
-          SET subscription_id = excluded.subscription_id, plan = excluded.plan, status = excluded.status`,
+          SET subscription_id = excluded.subscription_id, plan = excluded.plan, status = excluded.status,
+            version = version + 1`,
       )
       .run(memberId, subscriptionId, plan, status);
   }

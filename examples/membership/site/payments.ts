@@ -23,11 +23,17 @@ export interface PaymentParts {
  */
 export function openPayments({ config, sdk, db, memberships, post, roles }: PaymentParts): StripePack {
   /** Reads the subscription as it is now, because Stripe delivers events in any order. */
-  const followSubscription = effect<SubscriptionEvent, Db, Stripe.Subscription | null>({
-    load: (event, { latest }) => latest(event.data.object),
-    apply(event, { tx, hf, loaded }) {
-      const membership = membershipOf(loaded ?? { ...event.data.object, status: "canceled" }, config.prices);
+  const followSubscription = effect<SubscriptionEvent, Db, Loaded>({
+    load: async (event, { latest }) => {
+      const version = memberships.versionOf(event.data.object.metadata["member"] ?? "");
+      return { version, subscription: await latest(event.data.object) };
+    },
+    apply(event, { tx, hf, loaded: { version, subscription } }) {
+      const membership = membershipOf(subscription ?? { ...event.data.object, status: "canceled" }, config.prices);
       if (membership === null || isOutdated(membership, memberships.of(membership.memberId))) return;
+      // What was loaded may be older than what that event has saved. The job is retried, and loads it again.
+      if (memberships.versionOf(membership.memberId) !== version)
+        throw new Error("another event was processed meanwhile");
       memberships.save(membership);
       void roles.sync(hf, membership.memberId, { entitlementIds: [membership.plan], tx });
     },
@@ -50,6 +56,13 @@ export function openPayments({ config, sdk, db, memberships, post, roles }: Paym
       },
     },
   });
+}
+
+interface Loaded {
+  /** That of the membership, read before the subscription. */
+  readonly version: number;
+  /** Null: it was deleted. */
+  readonly subscription: Stripe.Subscription | null;
 }
 
 type SubscriptionEvent =

@@ -100,7 +100,7 @@ export function syncTests(open: () => Promise<PackDatabase>): void {
     expect(delay).toBeLessThan(602_000);
   });
 
-  it("a global limit keeps other jobs of the process from calling", async () => {
+  it("E-07 a global limit keeps other jobs of the process from calling", async () => {
     server.before = (_request, response) => refuse(response, 100, { global: true });
     const { pack, hf } = await start({ members: (user) => (user === "ada" ? ADA : "5002") });
     for (const user of ["ada", "bob", "eve"]) await pack.sync(hf, user);
@@ -114,7 +114,7 @@ export function syncTests(open: () => Promise<PackDatabase>): void {
     expect(new Set(times).size).toBe(3);
   });
 
-  it("many syncs at once keep to a limit, and none dies", async () => {
+  it("E-07 many syncs at once keep to a limit, and none dies", async () => {
     const users = Array.from({ length: 25 }, (_, at) => String(6_000 + at));
     for (const user of users) server.members.set(user, new Set());
     let [left, opens] = [5, Date.now() + 250];

@@ -2,8 +2,10 @@ import { InvalidOptionError, job, type Holdfast, type JobType } from "holdfast";
 import {
   database,
   optionKeys,
+  readName,
   refuseUnknown,
   refuseUnknownIn,
+  show,
   systemClock,
   type Clock,
   type Database,
@@ -14,7 +16,7 @@ import { z } from "zod";
 import { deleteRows } from "./delete-rows.js";
 import { readPresets, type CleanUp, type Presets } from "./presets.js";
 import { createPruner, type Pruner, type PrunerOptions } from "./pruner.js";
-import { readDeletion, type CheckedDeletion, type Deletion } from "./rules.js";
+import { readDeletion, refuseMissing, type CheckedDeletion, type Deletion } from "./rules.js";
 
 /** A clean-up job of your own. */
 export interface Rule extends Deletion {
@@ -65,6 +67,8 @@ const OPTION_KEYS = optionKeys<HousekeepingOptions>({
 });
 const RULE_KEYS = optionKeys<Rule>({ type: true, table: true, where: true, times: true, schedule: true });
 
+const MAX_NAME = 200;
+
 const retention = z.strictObject({ retention_hours: z.int().min(1).max(87_600).optional() }).optional();
 
 /**
@@ -79,6 +83,9 @@ const retention = z.strictObject({ retention_hours: z.int().min(1).max(87_600).o
 export function housekeeping(options: HousekeepingOptions): Housekeeping {
   refuseUnknown(options, OPTION_KEYS, "housekeeping");
   const { db: given, schema, presets = {}, rules = [], tablePrefix = "", prefix = "", clock = systemClock } = options;
+  if (typeof tablePrefix !== "string") throw new InvalidOptionError("tablePrefix", "must be a string");
+  if (prefix !== "") readName(prefix, "prefix", MAX_NAME);
+  if (!Array.isArray(rules)) throw new InvalidOptionError("rules", `${show(rules)} is not a list of rules`);
   const db = database(given, schema === undefined ? {} : { schema });
   const cleanUps = [...readPresets(presets, tablePrefix), ...rules.map(readRule)].map((each) => ({
     ...each,
@@ -115,11 +122,13 @@ export function housekeeping(options: HousekeepingOptions): Housekeeping {
   });
 }
 
-function readRule({ type, schedule, ...deletion }: Rule, at: number): CleanUp {
+function readRule(rule: Rule, at: number): CleanUp {
   const field = `rules.${at}`;
-  refuseUnknownIn({ type, ...(schedule !== undefined && { schedule }), ...deletion }, RULE_KEYS, field);
+  refuseUnknownIn(rule, RULE_KEYS, field);
+  refuseMissing(rule, field);
+  const { type, schedule, ...deletion } = rule;
   return {
-    type,
+    type: readName(type, `${field}.type`, MAX_NAME),
     schedule: schedule === undefined ? null : { name: type, cron: schedule, timezone: "UTC" },
     deletions: [{ field, deletion }],
     retentionHours: null,

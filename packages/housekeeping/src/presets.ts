@@ -1,6 +1,6 @@
 import { InvalidOptionError } from "holdfast";
 import { optionKeys, refuseUnknownIn, type Duration } from "holdfast/pack";
-import type { Deletion, TimeFormat } from "./rules.js";
+import { refuseMissing, type Deletion, type TimeFormat } from "./rules.js";
 
 /** Names that differ from the defaults. */
 interface PresetTable {
@@ -113,11 +113,13 @@ export function readPresets(given: Presets, tablePrefix: string): CleanUp[] {
       optionKeys<NonNullable<OAuthPreset["tokens"]>>({ table: true, times: true, expiresAt: true, revokedAt: true }),
       `${field}.tokens`,
     );
+    refuseMissing(tokens, `${field}.tokens`);
     refuseUnknownIn(
       codes,
       optionKeys<NonNullable<OAuthPreset["codes"]>>({ table: true, times: true, expiresAt: true, usedAt: true }),
       `${field}.codes`,
     );
+    refuseMissing(codes, `${field}.codes`);
     const { table = named("oauth_tokens"), expiresAt = "expires_at", revokedAt = "revoked_at", ...times } = tokens;
     const {
       table: codeTable = named("oauth_authorization_codes"),
@@ -171,6 +173,7 @@ export function readPresets(given: Presets, tablePrefix: string): CleanUp[] {
           optionKeys<NonNullable<AuthPreset["magicLinks"]>>({ table: true, times: true, expiresAt: true }),
           path,
         );
+        refuseMissing(names, path);
         const { table = named(usual), expiresAt = "expires_at", ...times } = names;
         return { field: path, deletion: { table, where: [{ column: expiresAt }], ...times } };
       }),
@@ -187,6 +190,7 @@ function optionsOf<Options extends object>(
 ): Partial<Options> {
   if (given === true) return {};
   refuseUnknownIn(given, keys, field);
+  refuseMissing(given, field);
   return given;
 }
 

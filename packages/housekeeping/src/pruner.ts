@@ -41,6 +41,7 @@ export function createPruner(
   if (typeof queueEnabled !== "boolean" && typeof queueEnabled !== "function") {
     throw new InvalidOptionError("queueEnabled", "must be true, false, or a function that returns one of them");
   }
+  if (typeof onError !== "function") throw new InvalidOptionError("onError", "must be a function");
   const everyMs = durationMs(every, "every");
   if (everyMs < 1_000 || everyMs > MAX_EVERY_MS) {
     throw new InvalidOptionError("every", "must be a duration from one second to 24 days");
@@ -50,14 +51,14 @@ export function createPruner(
   async function runOnce(signal: AbortSignal): Promise<void> {
     try {
       const isEnabled = typeof queueEnabled === "function" ? await queueEnabled() : queueEnabled;
+      // A setting that is missing must not count as a queue that is disabled.
+      if (typeof isEnabled !== "boolean")
+        throw new InvalidOptionError("queueEnabled", "returned neither true nor false");
       if (!isEnabled) await prune(signal);
     } catch (error) {
       if (signal.aborted) return;
-      try {
-        onError(error);
-      } catch {
-        // A callback of the user must not end the timer.
-      }
+      // A callback of the user must end neither the timer nor the process.
+      new Promise((resolve) => resolve(onError(error))).catch(() => {});
     }
   }
 

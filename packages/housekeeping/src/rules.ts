@@ -34,12 +34,14 @@ export interface CheckedDeletion {
 
 const DELETION_KEYS = optionKeys<Deletion>({ table: true, where: true, times: true });
 const CONDITION_KEYS = optionKeys<Condition>({ column: true, olderThan: true, and: true });
+const AND_KEYS = optionKeys<NonNullable<Condition["and"]>>({ column: true, notNull: true });
 const FORMATS: readonly TimeFormat[] = ["native", "utc", "milliseconds", "seconds", "text"];
 const MAX_CONDITIONS = 20;
 
 /** Checks names, durations and formats at once: a wrong rule must not wait for its first run. */
 export function readDeletion(given: Deletion, field: string, dialect: Dialect): CheckedDeletion {
   refuseUnknownIn(given, DELETION_KEYS, field);
+  refuseMissing(given, field);
   const { table, where, times = dialect === "postgres" ? "native" : "milliseconds" } = given;
   checkName(table, `${field}.table`);
   // The output has a key for each table; JSON of jobs never has this one.
@@ -64,13 +66,23 @@ export function readDeletion(given: Deletion, field: string, dialect: Dialect): 
 
 function readCondition(given: Condition, field: string): CheckedDeletion["where"][number] {
   refuseUnknownIn(given, CONDITION_KEYS, field);
+  refuseMissing(given, field);
   checkName(given.column, `${field}.column`);
   const { and = null } = given;
   if (and !== null) {
+    refuseUnknownIn(and, AND_KEYS, `${field}.and`);
     checkName(and.column, `${field}.and.column`);
     if (typeof and.notNull !== "boolean") throw new InvalidOptionError(`${field}.and.notNull`, "must be true or false");
   }
   return { column: given.column, olderThanMs: durationMs(given.olderThan ?? 0, `${field}.olderThan`), and };
+}
+
+/** A value that is missing by mistake must not select other rows than the rule says: without `olderThan`, all rows of the past. */
+export function refuseMissing(options: object, field: string): void {
+  for (const [key, value] of Object.entries(options)) {
+    if (value !== undefined && value !== null) continue;
+    throw new InvalidOptionError(`${field}.${key}`, `is ${String(value)}; give it a value, or leave it out`);
+  }
 }
 
 function checkName(name: string, field: string): void {

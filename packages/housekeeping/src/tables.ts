@@ -73,7 +73,7 @@ async function findOnPostgres(db: Database, { table, times, where }: CheckedDele
     });
 }
 
-async function findOnSqlite(db: Database, { table, where }: CheckedDeletion): Promise<TablePart[]> {
+async function findOnSqlite(db: Database, { table, times, where }: CheckedDeletion): Promise<TablePart[]> {
   const name = db.table(table);
   const [found] = await db.query("SELECT type, wr FROM pragma_table_list WHERE schema = 'main' AND name = ?", [table]);
   if (found === undefined) throw missing(`the table ${name}`);
@@ -82,6 +82,7 @@ async function findOnSqlite(db: Database, { table, where }: CheckedDeletion): Pr
   const rows = await db.query("SELECT name, pk FROM pragma_table_xinfo(?)", [table]);
   const names = rows.map((row) => String(row["name"]));
   checkColumns(name, where, names);
+  for (const { column } of where) await checkFormat(db, name, { column, times });
   const indexed = await db.query<{ name: string }>(
     "SELECT i.name FROM pragma_index_list(?) AS l, pragma_index_info(l.name) AS i WHERE i.seqno = 0",
     [table],
@@ -93,6 +94,28 @@ async function findOnSqlite(db: Database, { table, where }: CheckedDeletion): Pr
   const key = rows.filter((row) => readCount(row["pk"]) > 0).map((row) => quote(row["name"]));
   if (key.length === 0) throw new NotRetryable(`${name} has no primary key`);
   return [{ ...part, rowId: key }];
+}
+
+/** The last Julian day that SQLite's functions read. Larger numbers are no dates to them. */
+const MAX_JULIAN_DAY = 5_373_484.5;
+
+/** SQLite has no types for times, and compares texts with numbers without an error: no row would ever be old. */
+async function checkFormat(
+  db: Database,
+  table: string,
+  { column, times }: { column: string; times: TimeFormat },
+): Promise<void> {
+  const name = quote(column);
+  // Texts are sorted behind numbers. With an index, this reads one entry.
+  const [row] = await db.query(`SELECT ${name} AS value FROM ${table} ORDER BY ${name} DESC LIMIT 1`);
+  const value = row?.["value"];
+  const isWrong =
+    times === "text"
+      ? (typeof value === "number" || typeof value === "bigint") && value > MAX_JULIAN_DAY
+      : typeof value === "string" && Number.isNaN(Number(value));
+  if (!isWrong) return;
+  const [holds, advice] = times === "text" ? ["numbers", '"milliseconds" or "seconds"'] : ["text", '"text"'];
+  throw new NotRetryable(`the column ${name} of ${table} holds ${holds}; set times: ${advice}`);
 }
 
 const quote = (name: unknown): string => quoteIdentifier(String(name), "column");

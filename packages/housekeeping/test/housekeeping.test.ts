@@ -1,5 +1,5 @@
 import { fakeClock } from "holdfast/testing";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { describeDatabases } from "../../holdfast/test/pack/scene.js";
 import { housekeeping } from "../dist/index.js";
 import { cleanUpScene, HOUR, PRESETS } from "./scene.js";
@@ -76,7 +76,28 @@ describeDatabases((open) => {
     expect(await ids("webhook_deliveries")).toEqual(["c"]);
   });
 
-  it("an error of the legacy pruner reaches its callback, and the next run follows", async () => {
+  it("C-16 a queue that is neither enabled nor disabled is an error, and nothing is deleted", async () => {
+    await createTables();
+    const clock = fakeClock();
+    const pack = housekeeping({ db: scene.given.db, presets: PRESETS, clock });
+    await scene.given.query("INSERT INTO webhook_deliveries VALUES ('a', ?)", at(0));
+    const errors: unknown[] = [];
+    const pruner = pack.legacyPruner({
+      queueEnabled: () => undefined as never,
+      onError: (error) => errors.push(error),
+    });
+    pruner.start();
+    await clock.advance(0);
+    await pruner.stop();
+    expect(errors).toMatchObject([{ code: "INVALID_OPTION", field: "queueEnabled" }]);
+    expect(await ids("webhook_deliveries")).toEqual(["a"]);
+  });
+
+  it.each(["throws", "rejects"])("an error of the legacy pruner reaches a callback that %s", async (how) => {
+    const uncaught: unknown[] = [];
+    const listen = (error: unknown): void => void uncaught.push(error);
+    process.on("unhandledRejection", listen);
+    onTestFinished(() => void process.off("unhandledRejection", listen));
     const clock = fakeClock();
     const pack = housekeeping({ db: scene.given.db, presets: PRESETS, clock });
     const errors: unknown[] = [];
@@ -84,13 +105,17 @@ describeDatabases((open) => {
       queueEnabled: false,
       onError(error) {
         errors.push(error);
-        throw new Error("a callback that throws");
+        const failure = new Error("a callback that fails");
+        if (how === "throws") throw failure;
+        return Promise.reject(failure) as never;
       },
     });
     pruner.start();
     await clock.advance("2h");
     await pruner.stop();
+    await new Promise((resolve) => setImmediate(resolve));
     expect(errors).toHaveLength(3);
+    expect(uncaught).toEqual([]);
   });
 });
 
@@ -110,6 +135,22 @@ describe("housekeeping()", () => {
     [{ rules: [{ type: "a", table: "t", where: [{ column: "c" }], times: "native" }] }, /times.*on SQLite/],
     [{ rules: [{ type: "a", table: "t", where: [{ column: "c" }], times: "utc" }] }, /times.*on SQLite/],
     [{ presets: { webhookDeliveries: { retentionHours: 0 } } }, /retentionHours must be a whole number/],
+    // Without these, the first rule would delete every row of the past.
+    [{ rules: [{ type: "a", table: "t", where: [{ column: "c", olderThan: undefined }] }] }, /olderThan is undefined/],
+    [{ rules: [{ type: "a", table: "t", where: [{ column: "c", olderThan: null }] }] }, /where.0.olderThan is null/],
+    [{ rules: [{ type: "a", table: "t", where: [{ column: "c", and: undefined }] }] }, /where.0.and is undefined/],
+    [
+      { rules: [{ type: "a", table: "t", where: [{ column: "c", and: { column: "d", notNull: true, not: 1 } }] }] },
+      /and.not/,
+    ],
+    [{ presets: { sessions: { table: undefined } } }, /presets.sessions.table is undefined/],
+    [{ presets: { oauth: { tokens: { expiresAt: null } } } }, /presets.oauth.tokens.expiresAt is null/],
+    [{ presets: { auth: { magicLinks: { table: undefined } } } }, /presets.auth.magicLinks.table is undefined/],
+    [{ rules: [{ table: "t", where: [{ column: "c" }] }] }, /rules.0.type must be a non-empty string/],
+    [{ rules: [null] }, /rules.0: null is not an options object/],
+    [{ rules: {} }, /rules: an object is not a list/],
+    [{ presets: { sessions: true }, prefix: null }, /prefix must be a non-empty string/],
+    [{ presets: { sessions: true }, tablePrefix: null }, /tablePrefix must be a string/],
   ];
   it.each(wrong)("refuses %j", (options, message) => {
     expect(() => housekeeping({ db, ...options })).toThrow(message);
@@ -119,6 +160,7 @@ describe("housekeeping()", () => {
     [{}, /queueEnabled must be true, false/],
     [{ enabled: false }, /enabled/],
     [{ queueEnabled: false, every: "10ms" }, /every must be a duration from one second to 24 days/],
+    [{ queueEnabled: false, onError: true }, /onError must be a function/],
     [{ queueEnabled: false, every: "30d" }, /every must be a duration from one second to 24 days/],
   ];
   it.each(wrongPruners)("C-16 legacyPruner refuses %j", (options, message) => {

@@ -38,6 +38,23 @@ describe("on SQLite", () => {
     expect(left()).toEqual(["new", "no date"]);
   });
 
+  it.each([
+    ["TEXT", "milliseconds", "'2020-01-01 08:00:00'", /"expires_at" of "rows" holds text; set times: "text"/],
+    ["DATETIME", "seconds", "'2020-01-01 08:00:00'", /holds text; set times: "text"/],
+    ["INTEGER", "text", "1577836800000", /holds numbers; set times: "milliseconds" or "seconds"/],
+  ] as const)("C-14 a column of type %s is refused as %s if it holds %s", async (type, times, old, message) => {
+    db.exec(`CREATE TABLE rows (id INTEGER PRIMARY KEY, expires_at ${type})`);
+    db.exec(`INSERT INTO rows VALUES (1, ${old}), (2, NULL)`);
+    expect(await run({ where, times })).toEqual(["dead", expect.stringMatching(message)]);
+    expect(left()).toEqual([1, 2]);
+  });
+
+  it("reads Julian days", async () => {
+    db.exec("CREATE TABLE rows (id INTEGER PRIMARY KEY, expires_at REAL)");
+    db.exec("INSERT INTO rows VALUES (1, julianday('2020-01-01')), (2, julianday('9999-01-01'))");
+    expect(await run({ where, times: "text" })).toEqual({ deleted: { rows: 1 } });
+  });
+
   it("deletes rows of a table whose columns hide the row id", async () => {
     db.exec(
       `CREATE TABLE rows (id INTEGER, rowid TEXT, _rowid_ TEXT, oid TEXT, expires_at INTEGER, PRIMARY KEY (id, oid))`,

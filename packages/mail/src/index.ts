@@ -1,6 +1,6 @@
 /** Transactional mail, password resets and newsletters as jobs of Holdfast. */
 export { mail } from "./mail.js";
-export type { Mail, MailOptions, MailPack, SendOutput } from "./mail.js";
+export type { Mail, MailOptions, MailPack, OnTemplateFailed, SendOutput } from "./mail.js";
 export type { Message, Recipients } from "./message.js";
 export type {
   AddressedMessage,

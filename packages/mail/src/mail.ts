@@ -27,6 +27,9 @@ export type SendOutput =
   | { messageId: string; accepted: readonly string[]; rejected: readonly string[] }
   | { skipped: true; reason: string };
 
+/** Called if a mail of a template will not be sent, also because the template failed. */
+export type OnTemplateFailed<Data> = (data: Data, failed: { jobId: string; error: unknown }) => void | Promise<void>;
+
 /** What other parts of an application need of `mail()`, whatever its templates are. */
 export interface MailPack {
   /** Pass them to `holdfast({ jobs })`. */
@@ -35,8 +38,11 @@ export interface MailPack {
   readonly send: JobType;
   /** Goes before the types of jobs. */
   readonly prefix: string;
-  /** Adds a template that was not known when `mail()` was called. For packs that send mails. */
-  addTemplate<Data>(name: string, template: Template<Data>): void;
+  /**
+   * Adds a template that was not known when `mail()` was called. For packs that send mails. A job with it has its data and nothing else:
+   * who may enqueue jobs must not be able to add a recipient to a mail with a secret.
+   */
+  addTemplate<Data>(name: string, template: Template<Data>, onFailed?: OnTemplateFailed<Data>): void;
 }
 
 /** What {@link mail} returns. */
@@ -77,13 +83,14 @@ export function mail<const Known extends Templates<keyof Known> = Record<never, 
   const from = readFrom(options.from);
   const prefix = readPrefix(options.prefix ?? "");
   const templates = readTemplates(options.templates ?? {});
+  const sealed = new Map<string, OnTemplateFailed<never>>();
   const send = job({
     type: `${prefix}email.send`,
     queue: options.queue ?? "mail",
     retry: RETRY,
     timeout: "1m",
-    input: inputSchema(templates) as unknown as z.ZodType<StoredInput, SendInput<Known>>,
-    run: (context) => sendMail(context, { transport, from, templates }),
+    input: inputSchema(templates, sealed) as unknown as z.ZodType<StoredInput, SendInput<Known>>,
+    run: (context) => sendMail(context, { transport, from, templates, sealed }),
   });
   return Object.freeze({
     jobs: Object.freeze([send]),
@@ -92,10 +99,11 @@ export function mail<const Known extends Templates<keyof Known> = Record<never, 
     async install(hf: Holdfast) {
       readClient(hf);
     },
-    addTemplate(name: string, template: Template<never>) {
+    addTemplate(name: string, template: Template<never>, onFailed: OnTemplateFailed<never> = () => {}) {
       readName(name, "template", MAX_NAME);
       if (templates.has(name)) throw new InvalidOptionError("template", `${show(name)} is already a template`);
       templates.set(name, template);
+      sealed.set(name, onFailed);
     },
     async close() {
       await transport.close?.();
@@ -134,21 +142,34 @@ interface Sender {
   transport: MailTransport;
   from: Address;
   templates: ReadonlyMap<string, Template<never>>;
+  /** Those of packs. */
+  sealed: ReadonlyMap<string, OnTemplateFailed<never>>;
 }
 
 async function sendMail(context: RunContext<StoredInput>, sender: Sender): Promise<SendOutput> {
-  const built = await build(context, sender);
-  if ("skip" in built) return { skipped: true, reason: built.skip };
-  const { onSent, onFailed, ...message } = built;
+  let onFailed: TemplateMessage["onFailed"];
   try {
+    const built = await build(context, sender);
+    if ("skip" in built) return { skipped: true, reason: built.skip };
+    const { onSent, onFailed: given, ...message } = built;
+    onFailed = given;
     const { id, accepted, rejected } = await deliver(message, context, sender);
     await onSent?.({ id, accepted, rejected });
     return { messageId: id, accepted, rejected };
   } catch (error) {
     // The error of the mail is the one that matters.
-    if (isFinal(error, context)) await (async () => onFailed?.(error))().catch(() => {});
+    if (isFinal(error, context)) await reportFailure(error, context, { onFailed, sender }).catch(() => {});
     throw error;
   }
+}
+
+async function reportFailure(
+  error: unknown,
+  { input: { template = "", data }, job: { id: jobId } }: RunContext<StoredInput>,
+  { onFailed, sender }: { onFailed: TemplateMessage["onFailed"]; sender: Sender },
+): Promise<void> {
+  await sender.sealed.get(template)?.(data as never, { jobId, error });
+  await onFailed?.(error);
 }
 
 /** The fields of the message, not checked yet. */
@@ -173,8 +194,15 @@ async function deliver(
   const complete = input.template === undefined ? (message as MessageFields) : checked(input.template, message);
   const sending = transport.send(outgoing(complete, from), { idempotencyKey, signal, jobId: running.id });
   const sent = await untilAborted(sending, signal);
+  checkSent(sent);
   if (sent.accepted.length === 0) throw new NotRetryable("the mail server refused all recipients");
   return sent;
+}
+
+/** A transport that returned will do the same again, and may have sent the mail: so it is not repeated. */
+function checkSent(sent: Partial<SentMail> | null | undefined): void {
+  if (typeof sent?.id === "string" && Array.isArray(sent.accepted) && Array.isArray(sent.rejected)) return;
+  throw new NotRetryable("the transport did not return { id, accepted, rejected }; the mail may have been sent");
 }
 
 /** A template that returns an invalid message will return it again. */

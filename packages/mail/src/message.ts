@@ -80,8 +80,15 @@ export interface MessageFields {
 /** The input of `email.send` as it is stored: one object, so that the dashboard can show a form for it. */
 export type StoredInput = MessageFields & { template?: string | undefined; data?: unknown };
 
-/** The schema of the input. `templates`: those that are known now; more may be added later. */
-export function inputSchema(templates: ReadonlyMap<string, unknown>): z.ZodType<StoredInput> {
+const MESSAGE_KEYS = Object.keys(MESSAGE_FIELDS) as (keyof MessageFields)[];
+/** What a template always returns. */
+const BUILT_KEYS = ["subject", "textBody", "htmlBody"] as const;
+
+/** The schema of the input. `templates`: those that are known now; more may be added later. `sealed`: those that take only data. */
+export function inputSchema(
+  templates: ReadonlyMap<string, unknown>,
+  sealed: ReadonlyMap<string, unknown>,
+): z.ZodType<StoredInput> {
   const input = z.strictObject({
     ...MESSAGE_FIELDS,
     template: z.string().optional().describe("The name of a template, instead of subject and bodies"),
@@ -94,8 +101,10 @@ export function inputSchema(templates: ReadonlyMap<string, unknown>): z.ZodType<
       if (given.data !== undefined) refuse("data", "needs a template");
       return checkMessage(given, check);
     }
-    for (const field of ["subject", "textBody", "htmlBody"] as const) {
-      if (given[field] !== undefined) refuse(field, "must not be given with a template, which returns it");
+    const isSealed = sealed.has(template);
+    for (const field of isSealed ? MESSAGE_KEYS : BUILT_KEYS) {
+      if (given[field] !== undefined)
+        refuse(field, `must not be given with ${isSealed ? "this" : "a"} template, which returns it`);
     }
     if (templates.has(template)) return;
     const known = templates.size === 0 ? "there are none" : `known: ${[...templates.keys()].join(", ")}`;

@@ -52,7 +52,9 @@ export async function retrieveLatest<Thing>(
   // `checkout.session` is at /v1/checkout/sessions. Stripe refuses the few objects that have no path of their own.
   const path = `/v1/${object.replaceAll(".", "/")}s/${encodeURIComponent(id)}`;
   const options = { account: event.account, version: event.api_version, signal };
-  return (await get(api, path, options)) as Thing | null;
+  const found = (await get(api, path, options)) as (Thing & { deleted?: unknown }) | null;
+  // Of some objects, such as customers, Stripe keeps the id.
+  return found?.deleted === true ? null : found;
 }
 
 interface GetOptions {

@@ -68,7 +68,7 @@ export type TransactionOf<Db> = Db extends {
 
 /**
  * An effect that needs something from elsewhere. `load` runs before the transaction, and may wait. `apply` runs in it, with what `load`
- * returned. Without type arguments of `stripe` the compiler does not know the type of `tx` here.
+ * returned. Another event may be applied in between, with something newer: where that matters, compare a version of your row. Without type arguments of `stripe` the compiler does not know the type of `tx` here.
  *
  * ```ts
  * "customer.subscription.updated": effect({

@@ -83,24 +83,27 @@ async function inTransaction(
 ): Promise<ProcessOutput> {
   const isProcessed = (await records.find(event.id))?.processedAt != null;
   const loaded = isProcessed ? undefined : await effect.load?.(event, context);
-  return db.transaction(function* (tx): Steps<ProcessOutput> {
-    const now = new Date(clock.now());
-    let record = yield* records.lock(tx, event.id);
-    if (record === null) {
-      // The row was deleted, or the job was enqueued without the route.
-      yield* records.insert(tx, event, JSON.stringify(event), now);
-      record = yield* records.lock(tx, event.id);
-    }
-    let output: ProcessOutput = { duplicate: true };
-    if (record?.processedAt == null) {
-      yield* apply(tx, effect, event, { ...context, tx: tx.handle, loaded });
-      yield* records.markProcessed(tx, event.id, id, now);
-      output = { processed: true };
-    }
-    // Throws if the lease was lost: then the effect is rolled back, and the other worker's counts.
-    yield* tx.call(() => completeIn(tx.handle, output));
-    return output;
-  });
+  return db.transaction(
+    function* (tx): Steps<ProcessOutput> {
+      const now = new Date(clock.now());
+      let record = yield* records.lock(tx, event.id);
+      if (record === null) {
+        // The row was deleted, or the job was enqueued without the route.
+        yield* records.insert(tx, event, JSON.stringify(event), now);
+        record = yield* records.lock(tx, event.id);
+      }
+      let output: ProcessOutput = { duplicate: true };
+      if (record?.processedAt == null) {
+        yield* apply(tx, effect, event, { ...context, tx: tx.handle, loaded });
+        yield* records.markProcessed(tx, event.id, id, now);
+        output = { processed: true };
+      }
+      // Throws if the lease was lost: then the effect is rolled back, and the other worker's counts.
+      yield* tx.call(() => completeIn(tx.handle, output));
+      return output;
+    },
+    { signal: context.signal },
+  );
 }
 
 function* apply(

@@ -86,6 +86,9 @@ export function latestTests(open: () => Promise<PackDatabase>): void {
     server.respond = (_request, response) => json(response, 404, { error });
     expect(await process(invoicePaid())).toMatchObject({ state: "completed" });
     expect(loaded).toEqual([null]);
+    server.respond = (_request, response) => json(response, 200, { id: "cus_1", object: "customer", deleted: true });
+    await process(invoicePaid({ type: "customer.updated", data: { object: { object: "customer", id: "cus_1" } } }));
+    expect(loaded).toEqual([null, null]);
   });
 
   it("E-08 errors of Stripe are retried when it may help", async () => {

@@ -15,6 +15,18 @@ describeDatabases((open) => {
     );
   }
 
+  it("E-08 the same event 20 times at once is one job with one effect", async () => {
+    const scene = await openScene(given);
+    const received = { status: 200, body: { received: true } };
+    const event = invoicePaid();
+    const sent = await Promise.all(Array.from({ length: 20 }, () => scene.send(signed(event))));
+    expect(sent).toEqual(Array.from({ length: 20 }, () => received));
+    expect(await scene.hf.drain()).toBe(1);
+    expect(await scene.send(signed(event))).toEqual(received);
+    expect(await scene.hf.drain()).toBe(0);
+    expect(await effects(given)).toEqual([event.id]);
+  });
+
   it("E-08 an effect that throws twice happens once", async () => {
     let calls = 0;
     const flaky: TestEffect = async (event, context) => {

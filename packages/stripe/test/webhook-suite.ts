@@ -35,17 +35,6 @@ export function webhookTests(open: () => Promise<PackDatabase>): void {
     expect(await scene.hf.get(jobs[0]!.id)).toMatchObject({ state: "completed", output: { processed: true } });
   });
 
-  it("E-08 the same event 20 times at once is one job with one effect", async () => {
-    const scene = await openScene(given);
-    const event = invoicePaid();
-    const sent = await Promise.all(Array.from({ length: 20 }, () => scene.send(signed(event))));
-    expect(sent).toEqual(Array.from({ length: 20 }, () => RECEIVED));
-    expect(await scene.hf.drain()).toBe(1);
-    expect(await scene.send(signed(event))).toEqual(RECEIVED);
-    expect(await scene.hf.drain()).toBe(0);
-    expect(await effects(given)).toEqual([event.id]);
-  });
-
   it("E-08 refuses bad signatures, and stores nothing", async () => {
     const scene = await openScene(given);
     const old = Math.floor(Date.now() / 1_000) - 301;

@@ -79,7 +79,7 @@ export function newsletterRoutes(site: Site): Hono<PageEnv> {
     if (letter === null) return c.notFound();
     const { id, email, unsubscribeKey } = c.get("member");
     const url = unsubscribeUrl(site.url, { unsubscribeKey });
-    return c.html(previewPage(await newsletterMail(letter, { id, email, unsubscribeUrl: url })));
+    return c.html(previewPage(newsletterMail(letter, { id, email, unsubscribeUrl: url })));
   });
   routes.post("/staff/newsletters/:id/runs", async (c) => {
     const id = c.req.param("id");

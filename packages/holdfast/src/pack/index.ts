@@ -11,6 +11,7 @@ export type {
   SqlValue,
   Steps,
   Transaction,
+  TransactionOptions,
 } from "./sql.js";
 export { quoteIdentifier } from "./identifier.js";
 export { COLUMN_TYPES, readBoolean, readCount, readJson, readTime, readTimeOrNull } from "./columns.js";

@@ -29,6 +29,15 @@ export interface Transaction {
   effect<Result>(work: () => Result | PromiseLike<Result>): Steps<Result>;
 }
 
+/** Options of a transaction. */
+export interface TransactionOptions {
+  /**
+   * The signal of a job. Work that has not ended 30 s after it was aborted, when the worker gives the attempt up, is rolled back on PostgreSQL:
+   * an effect that never ends must not keep a connection and its locks.
+   */
+  signal?: AbortSignal;
+}
+
 /** A database of the user, the same on SQLite and PostgreSQL. */
 export interface Database {
   readonly dialect: Dialect;
@@ -37,7 +46,7 @@ export interface Database {
   /** Executes one statement. `?` stands for a value. */
   query<Row = SqlRow>(sql: string, values?: readonly SqlValue[]): Promise<Row[]>;
   /** Commits what `work` did, or nothing if it throws. */
-  transaction<Result>(work: (tx: Transaction) => Steps<Result>): Promise<Result>;
+  transaction<Result>(work: (tx: Transaction) => Steps<Result>, options?: TransactionOptions): Promise<Result>;
   /** Runs `work` in a transaction that the caller has open. */
   within<Result>(tx: unknown, work: (tx: Transaction) => Steps<Result>): Result | Promise<Result>;
 }
@@ -58,9 +67,16 @@ export interface PostgresClient {
   query(sql: string, values?: unknown[]): Promise<{ rows: unknown[]; command?: string }>;
 }
 
+/** The parts of a client of a `pg` pool that packs use. */
+interface PooledClient extends PostgresClient {
+  release(error?: Error | boolean): void;
+  on?(event: "error", listener: (error: Error) => void): unknown;
+  off?(event: "error", listener: (error: Error) => void): unknown;
+}
+
 /** The parts of a `pg` pool that packs use. */
 export interface PostgresPool extends PostgresClient {
-  connect(): Promise<PostgresClient & { release(error?: Error | boolean): void }>;
+  connect(): Promise<PooledClient>;
 }
 
 export interface DatabaseOptions {

@@ -5,7 +5,8 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import Sqlite from "better-sqlite3";
 import { holdfast, job } from "holdfast";
 import { database, migrate, readCount, readTime, type PackSchema, type Steps, type Transaction } from "holdfast/pack";
-import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import type pg from "pg";
+import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { z } from "zod";
 import { describeDatabases, type PackDatabase } from "./scene.js";
 
@@ -67,6 +68,58 @@ describeDatabases((open) => {
     expect(await db.query("SELECT 1 AS one")).toEqual([{ one: 1 }]);
   });
 
+  it("a connection lost between two statements rejects, and does not end the process", async () => {
+    if (given.dialect === "sqlite") return;
+    const pool = given.db as pg.Pool;
+    const [uncaught, ended] = [[] as unknown[], deferred()];
+    const listen = (error: Error): void => void uncaught.push(error);
+    process.on("uncaughtException", listen);
+    onTestFinished(() => void process.off("uncaughtException", listen));
+    const work = database(pool).transaction(function* (tx): Steps<void> {
+      const [row] = yield* tx.query("SELECT pg_backend_pid() AS pid");
+      (tx.handle as pg.PoolClient).once("end", ended.resolve);
+      yield* tx.effect(async () => {
+        await pool.query("SELECT pg_terminate_backend($1)", [row?.["pid"]]);
+        await ended.promise;
+      });
+      yield* tx.query("SELECT 1");
+    });
+    await expect(work).rejects.toThrow(/connection/i);
+    expect(uncaught).toEqual([]);
+    expect(await database(pool).query("SELECT 1 AS one")).toEqual([{ one: 1 }]);
+  });
+
+  it("work that does not end after its signal frees its connection and its locks", async () => {
+    if (given.dialect === "sqlite") return;
+    const db = database(given.db);
+    await migrate(db, schema(1));
+    await db.query(`INSERT INTO ${db.table("shop_orders")} (id) VALUES (1)`);
+    const [stopping, begun, hanging] = [new AbortController(), deferred(), deferred()];
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const work = db.transaction(
+      function* (tx): Steps<void> {
+        yield* tx.query(`UPDATE ${db.table("shop_orders")} SET item = 'tea'`);
+        begun.resolve();
+        yield* tx.effect(() => hanging.promise);
+        yield* tx.query(`UPDATE ${db.table("shop_orders")} SET item = 'late'`);
+      },
+      { signal: stopping.signal },
+    );
+    const failure = work.catch((error: unknown) => error);
+    await begun.promise;
+    stopping.abort();
+    await vi.advanceTimersByTimeAsync(29_999);
+    expect((given.db as pg.Pool).idleCount).toBe((given.db as pg.Pool).totalCount - 1);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(String(await failure)).toContain("did not end after its signal was aborted");
+    vi.useRealTimers();
+    await db.query(`UPDATE ${db.table("shop_orders")} SET item = 'coffee' WHERE item IS NULL`);
+    hanging.resolve();
+    await nextTurn();
+    expect(await db.query(`SELECT item FROM ${db.table("shop_orders")}`)).toEqual([{ item: "coffee" }]);
+  });
+
   it("refuses a transaction whose failed statement was ignored", async () => {
     const db = database(given.db);
     await migrate(db, schema(1));
@@ -96,6 +149,12 @@ describeDatabases((open) => {
     );
   });
 });
+
+function deferred(): { promise: Promise<void>; resolve: () => void } {
+  let resolve = (): void => {};
+  const promise = new Promise<void>((done) => (resolve = done));
+  return { promise, resolve };
+}
 
 describe("a transaction on SQLite", () => {
   function twoConnections(timeout: number): { other: Sqlite.Database; own: Sqlite.Database } {

@@ -1,5 +1,5 @@
 import type { Message } from "../message.js";
-import type { Skip, Template, TemplateMessage } from "../templates.js";
+import type { Skip, Template, TemplateContext, TemplateMessage } from "../templates.js";
 import type { Newsletter, NewsletterRecords } from "./records.js";
 
 /** A subscriber of a newsletter. */
@@ -14,6 +14,7 @@ export interface Subscriber {
 export type NewsletterMessage = (
   newsletter: Newsletter,
   subscriber: Subscriber,
+  context: Pick<TemplateContext, "signal">,
 ) => Omit<TemplateMessage, "to"> | Skip | Promise<Omit<TemplateMessage, "to"> | Skip>;
 
 /** The data of a job: the bodies are not stored with each of its 100,000 jobs. */
@@ -47,11 +48,11 @@ export function newsletterTemplate(
     return newsletter;
   }
 
-  return async ({ run, subscriber: id, email, unsubscribeUrl }, { jobId }) => {
+  return async ({ run, subscriber: id, email, unsubscribeUrl }, { jobId, signal }) => {
     const newsletter = await newsletterOf(run);
     if (newsletter === null) return { skip: "the newsletter does not exist" };
     if (await records.isSent(run, id)) return { skip: "the mail was sent by an earlier attempt" };
-    const built = await message(newsletter, { id, email, unsubscribeUrl });
+    const built = await message(newsletter, { id, email, unsubscribeUrl }, { signal });
     if ("skip" in built) {
       await records.setDelivery(run, { subscriber: id, jobId, status: "skipped" });
       return built;
@@ -61,12 +62,15 @@ export function newsletterTemplate(
       ...built,
       to: email,
       headers: {
-        "List-Unsubscribe": `<${unsubscribeUrl}>`,
+        // In ASCII: other characters would be encoded as in a subject, which mail programs do not read as a URL.
+        "List-Unsubscribe": `<${new URL(unsubscribeUrl).href}>`,
         "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
         ...built.headers,
       },
-      onSent: () => records.setDelivery(run, { subscriber: id, jobId, status: "sent" }),
-      onFailed: () => records.setDelivery(run, { subscriber: id, jobId, status: "failed" }),
+      async onSent(sent) {
+        await records.setDelivery(run, { subscriber: id, jobId, status: "sent" });
+        await built.onSent?.(sent);
+      },
     };
   };
 }

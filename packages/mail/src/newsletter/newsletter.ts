@@ -147,7 +147,9 @@ export function newsletter(options: NewsletterOptions): NewsletterPack {
     timeout: "1h",
     run: (context) => sendRun(context, parts),
   });
-  mail.addTemplate(TEMPLATE, newsletterTemplate(records, message, from));
+  mail.addTemplate(TEMPLATE, newsletterTemplate(records, message, from), ({ run, subscriber }, { jobId }) =>
+    records.setDelivery(run, { subscriber, jobId, status: "failed" }),
+  );
 
   /** The scope ends with the first claim: a run that was moved meanwhile enqueues its next job under the same key. */
   async function enqueueRun(hf: Pick<HandlerClient, "enqueue">, run: SendRun, tx?: unknown): Promise<string> {

@@ -32,7 +32,8 @@ export interface SendRunParts {
 /** As many deliveries are stored in one statement as jobs are enqueued in one batch. */
 const BATCH = 500;
 const MAX_ID = 200;
-const MAX_URL = 1_900;
+/** A line of a mail has at most 998 characters, and a URL cannot be folded. */
+const MAX_URL = 990;
 /** Errors of one subscriber, whose mail can never be enqueued. */
 const INVALID: ReadonlySet<string> = new Set(["INVALID_INPUT", "INVALID_OPTION", "PAYLOAD_TOO_LARGE"]);
 
@@ -126,5 +127,10 @@ function checkSubscriber(subscriber: Subscriber): Subscriber {
 
 function canReceive({ email, unsubscribeUrl }: Subscriber): boolean {
   const isUrl = /^https?:\/\/[^\s<>]+$/.test(unsubscribeUrl) && isOneLine(unsubscribeUrl);
-  return parseAddress(email) !== null && isUrl && unsubscribeUrl.length <= MAX_URL && URL.canParse(unsubscribeUrl);
+  return (
+    parseAddress(email) !== null &&
+    isUrl &&
+    URL.canParse(unsubscribeUrl) &&
+    new URL(unsubscribeUrl).href.length <= MAX_URL
+  );
 }

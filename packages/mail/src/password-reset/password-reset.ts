@@ -11,7 +11,7 @@ import {
   type StorageOptions,
   type WallClock,
 } from "../options.js";
-import type { TemplateMessage } from "../templates.js";
+import type { TemplateContext, TemplateMessage } from "../templates.js";
 import type { ResetRecords } from "./records.js";
 import { resetRequests, sha256, type ResetRequestOptions, type ResetRequestResult, type ResetData } from "./request.js";
 import { resetRoute } from "./route.js";
@@ -47,7 +47,10 @@ export interface PasswordResetOptions<User extends ResetUser> extends StorageOpt
   /** The address of the page on which the user sets the new password. */
   link: (token: string, user: User) => string;
   /** Builds the mail. Default: a short English one. */
-  message?: (given: ResetMessage<User>) => Omit<TemplateMessage, "to"> | Promise<Omit<TemplateMessage, "to">>;
+  message?: (
+    given: ResetMessage<User>,
+    context: Pick<TemplateContext, "signal">,
+  ) => Omit<TemplateMessage, "to"> | Promise<Omit<TemplateMessage, "to">>;
   /** How long a token is valid, counted from the request. A mail that could not be sent by then is not sent. Default `"1h"`. */
   ttl?: Duration;
   /** Requests for one address in an hour. Default 5. */
@@ -77,6 +80,12 @@ export interface PasswordReset {
   consumeIn(tx: SqliteDatabase, token: string): string | null;
   consumeIn(tx: PostgresClient, token: string): Promise<string | null>;
   consumeIn(tx: unknown, token: string): string | null | Promise<string | null>;
+  /** Deletes the tokens of a user, who has changed the password or the address in another way. */
+  revoke(user: string): Promise<void>;
+  /** The same in your transaction. On SQLite it returns no promise. */
+  revokeIn(tx: SqliteDatabase, user: string): void;
+  revokeIn(tx: PostgresClient, user: string): Promise<void>;
+  revokeIn(tx: unknown, user: string): void | Promise<void>;
 }
 
 const OPTIONS = optionKeys<PasswordResetOptions<ResetUser>>({
@@ -93,7 +102,7 @@ const OPTIONS = optionKeys<PasswordResetOptions<ResetUser>>({
   clock: true,
 });
 
-const METHODS = ["install", "request", "create", "consume", "consumeIn"];
+const METHODS = ["install", "request", "create", "consume", "consumeIn", "revoke", "revokeIn"];
 
 const TEMPLATE = "password-reset";
 const TOKEN_BYTES = 32;
@@ -129,12 +138,12 @@ export function passwordReset<User extends ResetUser>(options: PasswordResetOpti
   const requestFor = resetRequests({ mail, template: TEMPLATE, users, records, limit, perMs: HOUR_MS, ttlMs, clock });
 
   mail.addTemplate(TEMPLATE, async ({ user: id, expiresAt: until }: ResetData, { signal }) => {
-    const user = await users.byId(id, signal);
-    if (user === null) return { skip: "the user does not exist" };
+    const user = (await users.byId(id, signal)) as User | null | undefined;
+    if (user === null || user === undefined) return { skip: "the user does not exist" };
     const token = randomBytes(TOKEN_BYTES).toString("base64url");
     const expiresAt = new Date(until);
     await records.create({ hash: sha256(token), user: id, now: now(), expiresAt });
-    return { ...(await message({ user, link: link(token, user), expiresAt })), to: user.email };
+    return { ...(await message({ user, link: link(token, user), expiresAt }, { signal })), to: user.email };
   });
 
   return Object.freeze({
@@ -154,6 +163,8 @@ export function passwordReset<User extends ResetUser>(options: PasswordResetOpti
     consume: async (token: string) => records.consume(sha256(String(token)), now()),
     consumeIn: ((tx: unknown, token: string) =>
       records.consumeIn(tx, sha256(String(token)), now())) as PasswordReset["consumeIn"],
+    revoke: async (user: string) => records.revoke(user),
+    revokeIn: ((tx: unknown, user: string) => records.revokeIn(tx, user)) as PasswordReset["revokeIn"],
   });
 }
 

@@ -32,4 +32,8 @@ export interface ResetRecords {
   consume(hash: string, now: Date): Promise<string | null>;
   /** The same in the caller's transaction. On SQLite it returns no promise. */
   consumeIn(tx: unknown, hash: string, now: Date): string | null | Promise<string | null>;
+  /** Deletes all tokens of a user. */
+  revoke(user: string): Promise<void>;
+  /** The same in the caller's transaction. On SQLite it returns no promise. */
+  revokeIn(tx: unknown, user: string): void | Promise<void>;
 }

@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from "node:crypto";
-import type { EnqueueOptions, Holdfast } from "holdfast";
+import { InvalidOptionError, type EnqueueOptions, type Holdfast } from "holdfast";
 import { optionKeys, refuseUnknown } from "holdfast/pack";
 import { isAddress } from "../address.js";
 import { untilAborted } from "../attempt.js";
@@ -57,7 +57,7 @@ export function resetRequests({ mail, template, users, records, limit, perMs, tt
     if (!isAddress(email)) return { status: "invalid" };
     const late = AbortSignal.timeout(LOOKUP_MS);
     const signal = options.signal === undefined ? late : AbortSignal.any([options.signal, late]);
-    const user = await untilAborted(users.byEmail(email, signal), signal);
+    const user = readUser(await untilAborted(users.byEmail(email, signal), signal));
     // For an unknown address, the same is done for a user that does not exist, and undone.
     const id = user?.id ?? randomUUID();
     const expiresAt = new Date(clock.now() + ttlMs);
@@ -74,6 +74,13 @@ export function resetRequests({ mail, template, users, records, limit, perMs, tt
     if (retryAt === null) return { status: "accepted" };
     return { status: "limited", retryAfterMs: Math.max(1, retryAt.getTime() - clock.now()) };
   };
+}
+
+/** Undefined, as from `get` of better-sqlite3, is no user either. A number would be another text in the database: 5 is `5.0` on SQLite. */
+function readUser(user: ResetUser | null | undefined): ResetUser | null {
+  if (user === null || user === undefined) return null;
+  if (typeof user.id === "string" && user.id !== "") return user;
+  throw new InvalidOptionError("users", "byEmail returned a user whose id is not a non-empty string");
 }
 
 /** Addresses and tokens are stored as hashes only. */

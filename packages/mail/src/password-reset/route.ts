@@ -22,7 +22,10 @@ export function resetRoute({ requestReset, logger }: RouteOptions): (request: Re
       if (typeof email !== "string") return email;
       return responseTo(await requestReset(email, request.signal));
     } catch (error) {
-      logger.error({ error }, "a password reset could not be requested");
+      // The route responds, whatever the logger does.
+      new Promise((resolve) => resolve(logger.error({ error }, "a password reset could not be requested"))).catch(
+        () => {},
+      );
       return isTemporary(error)
         ? errorResponse(503, "UNAVAILABLE", "try again later", { "retry-after": "5" })
         : errorResponse(500, "INTERNAL", "the request failed");

@@ -66,6 +66,10 @@ export function sqlRecords(db: Database): ResetRecords {
     return deleted.find((row) => row.hash === hash)?.user_id ?? null;
   }
 
+  function* revoke(tx: Transaction, user: string): Steps<void> {
+    yield* tx.query(`DELETE FROM ${tokens} WHERE user_id = ?`, [user]);
+  }
+
   return {
     install: () => migrate(db, SCHEMA),
     async request(given, enqueue) {
@@ -94,5 +98,7 @@ export function sqlRecords(db: Database): ResetRecords {
       }),
     consume: (hash, now) => db.transaction((tx) => consume(tx, hash, now)),
     consumeIn: (tx, hash, now) => db.within(tx, (steps) => consume(steps, hash, now)),
+    revoke: (user) => db.transaction((tx) => revoke(tx, user)),
+    revokeIn: (tx, user) => db.within(tx, (steps) => revoke(steps, user)),
   };
 }

@@ -3,6 +3,7 @@ import { InvalidOptionError, NotRetryable } from "holdfast";
 import { optionKeys, readName, refuseUnknown, requirePeer, show } from "holdfast/pack";
 import { withoutAddresses } from "../address.js";
 import type { MailTransport, OutgoingMessage, SentMail } from "../transport.js";
+import { PartlySentMails } from "./partly-sent.js";
 
 /** Options of {@link smtp}. */
 export interface SmtpOptions {
@@ -27,6 +28,7 @@ interface Envelope {
   messageId: string;
   accepted: readonly (string | { address: string })[];
   rejected: readonly (string | { address: string })[];
+  rejectedErrors?: readonly (SmtpFailure & { recipient?: string })[];
 }
 /** An error of nodemailer. */
 interface SmtpFailure {
@@ -75,21 +77,40 @@ export function smtp(options: string | SmtpOptions): MailTransport {
     maxConnections,
     pool: true,
   });
+  const partlySent = new PartlySentMails();
   return {
     async send(message, { idempotencyKey, signal, jobId }): Promise<SentMail> {
       signal.throwIfAborted();
+      const id = messageIdOf(idempotencyKey, message);
+      const key = [id, ...recipientsOf(message)].join(" ");
+      const before = partlySent.get(key);
+      let sent: Envelope;
       try {
-        const { messageId, accepted, rejected } = await pool.sendMail({
+        sent = await pool.sendMail({
           ...mailOf(message),
-          messageId: messageIdOf(idempotencyKey, message),
+          ...(before !== undefined && { envelope: { from: message.from.address, to: before.deferred } }),
+          messageId: id,
           headers: headersOf(message, tagHeader, jobId),
           signal,
         });
-        return { id: messageId, accepted: accepted.map(addressOf), rejected: rejected.map(addressOf) };
       } catch (error) {
         signal.throwIfAborted();
-        throw failureOf(error as SmtpFailure);
+        const failure = failureOf(error as SmtpFailure);
+        if (before === undefined || !(failure instanceof NotRetryable)) throw failure;
+        partlySent.delete(key);
+        return { id, accepted: before.accepted, rejected: [...before.refused, ...before.deferred] };
       }
+      const { rejectedErrors = [] } = sent;
+      const accepted = [...(before?.accepted ?? []), ...sent.accepted.map(addressOf)];
+      const rejected = [...(before?.refused ?? []), ...sent.rejected.map(addressOf)];
+      const deferrals = rejectedErrors.filter(({ responseCode }) => Number(responseCode) < 500);
+      if (deferrals[0] === undefined) {
+        partlySent.delete(key);
+        return { id, accepted, rejected };
+      }
+      const deferred = deferrals.map(({ recipient }) => String(recipient));
+      partlySent.set(key, { accepted, refused: rejected.filter((each) => !deferred.includes(each)), deferred });
+      throw failureOf(deferrals[0]);
     },
     close: () => pool.close(),
   };
@@ -127,6 +148,10 @@ function mailOf({ from, to, cc, bcc, replyTo, subject, textBody, htmlBody }: Out
     ...(textBody !== null && { text: textBody }),
     ...(htmlBody !== null && { html: htmlBody }),
   };
+}
+
+function recipientsOf({ to, cc, bcc }: OutgoingMessage): string[] {
+  return [...to, ...cc, ...bcc].map(({ address }) => address);
 }
 
 function headersOf({ headers, tag }: OutgoingMessage, tagHeader: string, jobId: string): object {

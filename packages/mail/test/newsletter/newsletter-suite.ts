@@ -1,4 +1,5 @@
 import { type Subscriber } from "@holdfast/mail";
+import { NotRetryable } from "holdfast";
 import { fakeClock } from "holdfast/testing";
 import { beforeEach, expect, it } from "vitest";
 import type { PackDatabase } from "../../../holdfast/test/pack/scene.js";
@@ -237,6 +238,41 @@ export function newsletterTests(open: () => Promise<PackDatabase>): void {
     expect(await news.run(run.id)).toMatchObject({ deliveries: { sent: 2, failed: 3 } });
   });
 
+  it("E-06 a mail that the application cannot write is counted as failed, and sent by a retry", async () => {
+    let isBroken = true;
+    const sent: string[] = [];
+    const { hf, news, clock, schedule, reached } = await newsScene(given, {
+      message: ({ subject }, { id }) => {
+        if (isBroken && id === "s1") throw new NotRetryable("a field is missing");
+        return { subject, textBody: id, onSent: () => void sent.push(id) };
+      },
+    });
+    const run = await schedule();
+    await clock.advance("1h");
+    await hf.drain();
+    expect((await news.run(run.id))?.deliveries).toEqual({ queued: 0, sent: 2, failed: 1, skipped: 0 });
+    isBroken = false;
+    expect(await hf.retry({ queue: "newsletter", state: "dead" })).toBe(1);
+    await hf.drain();
+    expect(reached()).toEqual(everyone(3));
+    expect((await news.run(run.id))?.deliveries).toEqual({ queued: 0, sent: 3, failed: 0, skipped: 0 });
+    expect(sent.toSorted()).toEqual(["s0", "s1", "s2"]);
+  });
+
+  it("E-06 the URL in List-Unsubscribe is ASCII, and fits into a line", async () => {
+    const readers = [
+      { ...subscriber(0), unsubscribeUrl: "https://club.example/für%20immer" },
+      { ...subscriber(1), unsubscribeUrl: `https://club.example/${"ü".repeat(200)}` },
+    ];
+    const { hf, news, inbox, clock, schedule } = await newsScene(given, { subscribers: () => readers });
+    const run = await schedule();
+    await clock.advance("1h");
+    await hf.drain();
+    expect((await news.run(run.id))?.deliveries).toMatchObject({ sent: 1, failed: 1 });
+    expect(inbox.mails[0]?.raw).toMatch(/^List-Unsubscribe:\s+<https:\/\/club\.example\/f%C3%BCr%20immer>\r$/m);
+    expect(inbox.mails[0]?.text).toContain("https://club.example/für%20immer");
+  });
+
   it("E-06 mails of other queues go first", async () => {
     const { hf, post, inbox, clock, schedule } = await newsScene(given);
     await schedule();
@@ -252,8 +288,10 @@ export function newsletterTests(open: () => Promise<PackDatabase>): void {
   it("E-06 the application may write each mail, or skip it", async () => {
     const { hf, clock, news, schedule, inbox } = await newsScene(given, {
       from: "News <news@club.example>",
-      message: ({ subject }, { id, unsubscribeUrl }) =>
-        id === "s1" ? { skip: "unsubscribed" } : { subject: `${subject} for ${id}`, htmlBody: unsubscribeUrl },
+      message: ({ subject }, { id, unsubscribeUrl }, { signal }) => {
+        signal.throwIfAborted();
+        return id === "s1" ? { skip: "unsubscribed" } : { subject: `${subject} for ${id}`, htmlBody: unsubscribeUrl };
+      },
     });
     const { id: run } = await schedule();
     await clock.advance("1h");

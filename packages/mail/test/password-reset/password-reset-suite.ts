@@ -144,6 +144,21 @@ export function passwordResetTests(open: () => Promise<PackDatabase>): void {
     expect(used).toEqual([ADA.id, null]);
   });
 
+  it("E-09 who may enqueue jobs cannot send the link elsewhere", async () => {
+    const { hf, inbox, ask } = await resetScene(given);
+    const input = { template: "password-reset", data: { user: ADA.id, expiresAt: "2026-01-01T01:00:00.000Z" } };
+    for (const field of ["to", "cc", "bcc", "replyTo", "from"]) {
+      await expect(hf.enqueueNamed("email.send", { ...input, [field]: "eve@example.com" })).rejects.toThrow(
+        `${field} must not be given with this template`,
+      );
+    }
+    await ask("ada@example.com");
+    const [waiting] = (await hf.list()).jobs;
+    await expect(hf.update(waiting?.id ?? "", { input: { ...input, bcc: "eve@example.com" } })).rejects.toThrow("bcc");
+    await hf.drain();
+    expect(inbox.mails.map(({ to }) => to)).toEqual([["ada@example.com"]]);
+  });
+
   it("E-09 a user who was deleted gets no mail", async () => {
     const { hf, ask, users, inbox } = await resetScene(given);
     await ask("ada@example.com");
@@ -164,11 +179,14 @@ export function passwordResetTests(open: () => Promise<PackDatabase>): void {
 
   it("E-09 the application may write the mail", async () => {
     const { ask, deliver, inbox } = await resetScene(given, {
-      message: async ({ user, link, expiresAt }) => ({
-        subject: `${user.id}: new password`,
-        htmlBody: `<a href="${link}">until ${expiresAt.getUTCHours()}</a>`,
-        from: "security@club.example",
-      }),
+      message: async ({ user, link, expiresAt }, { signal }) => {
+        signal.throwIfAborted();
+        return {
+          subject: `${user.id}: new password`,
+          htmlBody: `<a href="${link}">until ${expiresAt.getUTCHours()}</a>`,
+          from: "security@club.example",
+        };
+      },
     });
     await ask("ada@example.com");
     await deliver().catch(() => {});
@@ -186,5 +204,16 @@ export function passwordResetTests(open: () => Promise<PackDatabase>): void {
     ]);
     expect(lines).toMatchObject([{ level: "error", message: "a password reset could not be requested" }]);
     expect((await scene.hf.stats()).states.pending).toBe(0);
+  });
+
+  it.each(["throws", "rejects"])("E-09 a logger that %s does not fail the response", async (how) => {
+    const error = (): never => {
+      const failure = new Error("the disk is full");
+      if (how === "throws") throw failure;
+      return Promise.reject(failure) as never;
+    };
+    const { ask } = await resetScene(given, { logger: { error } });
+    await given.query("DROP TABLE password_reset_requests");
+    expect((await ask("ada@example.com")).status).toBe(500);
   });
 }

@@ -1,7 +1,8 @@
+import type { ResetUser } from "@holdfast/mail";
 import { beforeEach, expect, it } from "vitest";
 import { describeDatabases, type PackDatabase } from "../../../holdfast/test/pack/scene.js";
 import { recordStatements } from "../statements.js";
-import { requestFor, resetScene } from "./reset-scene.js";
+import { ADA, requestFor, resetScene } from "./reset-scene.js";
 
 const shownOf = async (response: Response) => ({
   status: response.status,
@@ -47,6 +48,24 @@ describeDatabases((open) => {
       await reset.requestFor(hf, email);
       expect(take()).toEqual(recorded);
     }
+  });
+
+  it("E-09 an undefined user is an unknown address, and one without a string as its id is refused", async () => {
+    const found: { user?: unknown } = {};
+    const byEmail = (() => found.user) as () => ResetUser | null;
+    const { hf, reset, job } = await resetScene(given, { users: { byEmail, byId: byEmail } });
+    expect(await reset.requestFor(hf, "eve@example.com")).toEqual({ status: "accepted" });
+    expect((await hf.list()).jobs).toEqual([]);
+    found.user = { id: 5, email: "ada@example.com" };
+    await expect(reset.requestFor(hf, "ada@example.com")).rejects.toThrow("id is not a non-empty string");
+    expect((await hf.list()).jobs).toEqual([]);
+
+    found.user = ADA;
+    await reset.requestFor(hf, "ada@example.com");
+    const [waiting] = (await hf.list()).jobs;
+    found.user = undefined;
+    await hf.drain();
+    expect((await job(waiting?.id ?? "")).output).toEqual({ skipped: true, reason: "the user does not exist" });
   });
 
   it("E-09 five requests an hour and address are accepted", async () => {

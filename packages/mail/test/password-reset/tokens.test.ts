@@ -1,4 +1,5 @@
 import type Sqlite from "better-sqlite3";
+import { database, type Steps } from "holdfast/pack";
 import type pg from "pg";
 import { beforeEach, expect, it } from "vitest";
 import { describeDatabases, type PackDatabase } from "../../../holdfast/test/pack/scene.js";
@@ -32,6 +33,25 @@ describeDatabases((open) => {
     const results = await Promise.all([...tokens, ...tokens].map((token) => reset.consume(token)));
     expect(results.filter((user) => user !== null)).toEqual([ADA.id]);
     expect(await given.query("SELECT hash FROM password_reset_tokens")).toEqual([]);
+  });
+
+  it("E-09 a user's tokens are revoked, alone or in the caller's transaction", async () => {
+    const { ask, deliver, reset, users } = await resetScene(given);
+    users.set("user-2", { id: "user-2", email: "bob@example.com" });
+    await ask("bob@example.com");
+    const other = await deliver();
+    await ask("ada@example.com");
+    const first = await deliver();
+    await reset.revoke(ADA.id);
+    expect(await reset.consume(first)).toBeNull();
+
+    await ask("ada@example.com");
+    const second = await deliver();
+    await database(given.db).transaction(function* (tx): Steps<void> {
+      yield* tx.call(() => reset.revokeIn(tx.handle, ADA.id));
+    });
+    expect(await reset.consume(second)).toBeNull();
+    expect(await reset.consume(other)).toBe("user-2");
   });
 
   it("E-09 a token is used in the caller's transaction, or not at all", async () => {

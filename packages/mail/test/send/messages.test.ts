@@ -45,6 +45,22 @@ async function issuesOf(hf: Holdfast, input: unknown): Promise<string> {
   throw new Error("the input was accepted");
 }
 
+it("E-05 a transport that returns no result is not called again", async () => {
+  let sends = 0;
+  const send = (async () => void sends++) as unknown as MailTransport["send"];
+  const post = mail({ transport: { send }, from: "hello@club.example" });
+  const hf = await holdfast({ store: "sqlite::memory:", jobs: post.jobs, logger: false });
+  onTestFinished(() => hf.close());
+  const { id } = await hf.enqueue(post.send, { to: "ada@example.com", subject: "Hi", textBody: "Hello" });
+  await hf.drain();
+  expect(await hf.get(id)).toMatchObject({
+    state: "dead",
+    attempt: 1,
+    error: { message: expect.stringContaining("did not return { id, accepted, rejected }") as string },
+  });
+  expect(sends).toBe(1);
+});
+
 describe("a message", () => {
   const good = { to: "ada@example.com", subject: "Hi", textBody: "Hello" };
 

@@ -80,6 +80,42 @@ describe("E-05 over SMTP", () => {
     expect(inbox.mails).toEqual([]);
   });
 
+  it("a retry sends it to those who were deferred, and not again to the others", async () => {
+    const ZOE = { name: "", address: "zoe@example.com" };
+    const mail = message({ to: [ADA, BOB], cc: [ZOE] });
+    inbox.refuse("bob@example.com", 450);
+    inbox.refuse("zoe@example.com", 550);
+    for (let attempt = 1; attempt <= 2; attempt++) {
+      const error = await transport.send(mail, context()).catch((thrown: unknown) => thrown);
+      expect(error).not.toBeInstanceOf(NotRetryable);
+      expect(error).toMatchObject({
+        responseCode: 450,
+        message: "the mail server responded after RCPT TO: 450 5.1.1 <[address]> recipient refused",
+      });
+    }
+    inbox.recover();
+    expect(await transport.send(mail, context())).toEqual({
+      id: "<key-1@club.example>",
+      accepted: ["ada@example.com", "bob@example.com"],
+      rejected: ["zoe@example.com"],
+    });
+    expect(inbox.mails.map(({ to }) => to)).toEqual([["ada@example.com"], ["bob@example.com"]]);
+    // It was sent: another job, or a rerun with this key, sends to everyone.
+    await transport.send(mail, context());
+    expect(inbox.mails.at(-1)?.to).toHaveLength(3);
+  });
+
+  it("is completed if those who were deferred are refused for good later", async () => {
+    inbox.refuse("bob@example.com", 450);
+    await failure({ to: [ADA, BOB] });
+    inbox.refuse("bob@example.com", 550);
+    expect(await transport.send(message({ to: [ADA, BOB] }), context())).toMatchObject({
+      accepted: ["ada@example.com"],
+      rejected: ["bob@example.com"],
+    });
+    expect(inbox.mails).toHaveLength(1);
+  });
+
   it("ends when its signal is aborted, and is not sent later", async () => {
     inbox.hang();
     const controller = new AbortController();
