@@ -25,6 +25,8 @@ export interface Limits {
   afterCommitMs: number | null;
   /** Billed units; null if the database bills none. */
   units: UnitLimits | null;
+  /** What a store has many of while its dashboard is open: the jobs of lists exist only as SQL. */
+  shown: "listed" | "finished";
   /** From opening the store to the first result. */
   startupMs: number;
   /** Other jobs in the store that must not slow down a drain, in multiples of the drained jobs. */
@@ -54,6 +56,7 @@ export const SQLITE: Limits = {
   claimTypesMs: null,
   idleQueries: null,
   afterCommitMs: null,
+  shown: "listed",
   startupMs: 150,
   background: { ready: 0, future: 1, finished: 5, expired: 1, other: 1 },
 };
@@ -70,13 +73,23 @@ export const POSTGRES: Limits = {
   claimTypesMs: 5,
   idleQueries: 4,
   afterCommitMs: 5,
+  shown: "listed",
   startupMs: 500,
   background: { ready: 10, future: 5, finished: 10, expired: 5, other: 5 },
 };
 
 /** The targets are ratios and units, because the speed of the emulator is not that of DynamoDB. */
 export const DYNAMODB: Limits = {
-  cases: ["drain", "enqueue-many", "requests", "units", "idle-units"],
+  cases: [
+    "drain",
+    "enqueue-many",
+    "dashboard-list",
+    "dashboard-tasks",
+    "dashboard-queries",
+    "requests",
+    "units",
+    "idle-units",
+  ],
   units: { job: 7, keyedJob: 11, requests: 1.05 },
   concurrency: 24,
   drain: 0.6,
@@ -87,6 +100,7 @@ export const DYNAMODB: Limits = {
   claimTypesMs: null,
   idleQueries: null,
   afterCommitMs: null,
+  shown: "finished",
   startupMs: 1_000,
   background: { ready: 0, future: 5, finished: 5, expired: 0, other: 0 },
 };
