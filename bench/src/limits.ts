@@ -21,6 +21,8 @@ export interface Limits {
   claimTypesMs: number | null;
   /** Queries per second of an idle worker and scheduler; null if the store has no server. */
   idleQueries: number | null;
+  /** Queries per second of an open Overview; null if the store has no server. */
+  openQueries: number | null;
   /** From the commit of a caller's transaction to the handler of a job enqueued in it. */
   afterCommitMs: number | null;
   /** Billed units; null if the database bills none. */
@@ -55,6 +57,7 @@ export const SQLITE: Limits = {
   drainTypes: 0.8,
   claimTypesMs: null,
   idleQueries: null,
+  openQueries: null,
   afterCommitMs: null,
   shown: "listed",
   startupMs: 150,
@@ -72,6 +75,7 @@ export const POSTGRES: Limits = {
   drainTypes: null,
   claimTypesMs: 5,
   idleQueries: 4,
+  openQueries: 3,
   afterCommitMs: 5,
   shown: "listed",
   startupMs: 500,
@@ -99,6 +103,7 @@ export const DYNAMODB: Limits = {
   drainTypes: null,
   claimTypesMs: null,
   idleQueries: null,
+  openQueries: 3,
   afterCommitMs: null,
   shown: "finished",
   startupMs: 1_000,

@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Bench, Case, Figure, Trial } from "../case.js";
+import type { Bench, Case, Row, Trial } from "../case.js";
 import { inWindow, withChromium } from "../dashboard/browser.js";
 import { settleMs, startDashboard, startSteadyJobs, TRANSITIONS, type DashboardServer } from "../dashboard/server.js";
 import type { Sent } from "../dashboard/sent.js";
 import { figure, plainRow } from "../figures.js";
 import type { Steady } from "../roles/steady.js";
 
-const MAX_QUERIES = 3;
+const MAX_CALLS = 3;
 /** Without a page there should be none, so a part of the time is enough. */
 const CLOSED_PART = 1 / 6;
 
@@ -48,28 +48,32 @@ export function dashboardQueries({ bed, scale: { listed, openMs } }: Bench): Cas
     trials: [trial],
     read(samples) {
       const watched = samples.of(trial);
-      const queries = (of: (each: Watched) => Sent): Figure =>
-        figure(
-          "queries/s",
-          watched.map((each) => of(each).queries),
-        );
-      const calls = (of: (each: Watched) => Sent): Figure =>
-        figure(
+      const rows = (name: "busy" | "idle" | "closed", label: string, isLimited: boolean): Row[] => {
+        const rates = watched.map((each) => each[name]);
+        const calls = figure(
           "calls/s",
-          watched.map((each) => of(each).calls),
+          rates.map((each) => each.calls),
         );
-      const label = `open Overview, ${listed.toLocaleString("en")} jobs, ${TRANSITIONS} transitions a second`;
+        const queries = figure(
+          "queries/s",
+          rates.map((each) => each.queries),
+        );
+        const { openQueries } = bed.limits;
+        return [
+          plainRow({ name: `${name}Calls`, label, figure: calls }, isLimited ? { atMost: MAX_CALLS } : {}),
+          plainRow(
+            { name: `${name}Queries`, label: "what the store made of them", figure: queries },
+            isLimited && openQueries !== null ? { atMost: openQueries } : {},
+          ),
+        ];
+      };
+      const open = `open Overview, ${listed.toLocaleString("en")} jobs`;
       const rates = watched.map(({ steady: { transitions, seconds } }) => transitions / seconds);
       return [
-        plainRow({ name: "busy", label, figure: queries(({ busy }) => busy) }, { atMost: MAX_QUERIES }),
-        plainRow({ name: "busyCalls", label: "calls of the store", figure: calls(({ busy }) => busy) }),
-        plainRow(
-          { name: "idle", label: "the same, no transitions", figure: queries(({ idle }) => idle) },
-          { atMost: MAX_QUERIES },
-        ),
-        plainRow({ name: "idleCalls", label: "calls of the store", figure: calls(({ idle }) => idle) }),
-        plainRow({ name: "closed", label: "no page is open", figure: queries(({ closed }) => closed) }),
+        ...rows("busy", `${open}, ${TRANSITIONS} transitions a second`, true),
         plainRow({ name: "transitions", label: "changes of state meanwhile", figure: figure("transitions/s", rates) }),
+        ...rows("idle", `${open}, no transitions`, true),
+        ...rows("closed", "no page is open", false),
       ];
     },
   };

@@ -62,6 +62,8 @@ const METERED_PACE: Pace = {
 // Jobs that changed in any process are read and sent together, this many at most.
 const MAX_JOBS_PER_TICK = 500;
 const POLLED_JOBS = 100;
+// Polled jobs are searched for again after a change, and else as often as this.
+const TICKS_BETWEEN_SEARCHES = 60;
 const MAX_CLIENTS = 200;
 const MAX_PER_TICK = 500;
 // Events within this time are sent together, so that each client costs only a few writes per second.
@@ -73,7 +75,7 @@ const TICKS_BETWEEN_CHECKS = 10;
 const ENCODER = new TextEncoder();
 const NEVER = Number.NEGATIVE_INFINITY;
 
-type Read = "counts" | "changed" | "paused" | "polled" | "callers";
+type Read = "counts" | "changed" | "paused" | "polled" | "searched" | "callers";
 
 /** Whom a stream is for. */
 interface StreamOptions {
@@ -93,6 +95,7 @@ const NO_READS: Readonly<Record<Read, number>> = {
   changed: NEVER,
   paused: NEVER,
   polled: NEVER,
+  searched: NEVER,
   callers: NEVER,
 };
 
@@ -143,8 +146,12 @@ export class Feed {
   /** Jobs that changed since the last tick. */
   #changed = new Set<string>();
   #followed: AbortController | null = null;
+  /** The tick in which following began. */
+  #followedAt = 0;
   /** The jobs of the last poll, and those that were sent since. */
   #seen = new Map<string, Seen>();
+  /** Other jobs may now be the newest ones, or running. */
+  #isSearchNeeded = true;
   #sent = 0;
   #ticking = false;
   #ticks = 0;
@@ -215,6 +222,7 @@ export class Feed {
   async #follow(): Promise<void> {
     const ended = new AbortController();
     this.#followed = ended;
+    this.#followedAt = this.#ticks;
     try {
       for await (const { id } of this.#followJobs(ended.signal)) {
         if (this.#changed.size < MAX_JOBS_PER_TICK) this.#changed.add(id);
@@ -223,6 +231,7 @@ export class Feed {
       this.#send("outage", { message: messageOf(error) });
     } finally {
       if (this.#followed === ended) this.#followed = null;
+      this.#isSearchNeeded = true;
     }
   }
 
@@ -236,6 +245,7 @@ export class Feed {
     this.#followed = null;
     this.#changed.clear();
     this.#seen = new Map();
+    this.#isSearchNeeded = true;
     this.#readAt = { ...NO_READS };
     this.#pending = "";
     this.#sentCounts = null;
@@ -308,6 +318,7 @@ export class Feed {
 
   async #sendChanged(): Promise<void> {
     this.#readAt.changed = this.#ticks;
+    this.#isSearchNeeded = true;
     const id = [...this.#changed];
     this.#changed.clear();
     const { jobs } = await this.#hf.list({ id, limit: id.length, payloads: false, order: "oldest" });
@@ -321,15 +332,24 @@ export class Feed {
   async #pollJobs(): Promise<void> {
     this.#readAt.polled = this.#ticks;
     const seen = new Map<string, Seen>();
-    // In sequence, so that the feed uses only one connection to the store.
-    const running = await this.#poll({}, seen);
-    if (running < this.#running) await this.#poll({ state: "running" }, seen);
+    if (this.#isSearchNeeded || this.#isDue("searched", TICKS_BETWEEN_SEARCHES)) {
+      this.#readAt.searched = this.#ticks;
+      // What happened before the follower began is not known: there is another search after that.
+      this.#isSearchNeeded = this.#followed === null || this.#ticks - this.#followedAt <= 1;
+      // In sequence, so that the feed uses only one connection to the store.
+      const running = await this.#poll({}, seen);
+      if (running < this.#running) await this.#poll({ state: "running" }, seen);
+    } else {
+      // Without a change they are the same jobs. To read them by id is cheaper than to search for running ones.
+      const id = [...this.#seen.keys()];
+      if (id.length > 0) await this.#poll({ id, limit: id.length }, seen);
+    }
     this.#seen = seen;
   }
 
   /** Returns how many of the jobs are running. */
   async #poll(which: ListOptions, seen: Map<string, Seen>): Promise<number> {
-    const { jobs } = await this.#hf.list({ ...which, limit: POLLED_JOBS, payloads: false });
+    const { jobs } = await this.#hf.list({ limit: POLLED_JOBS, ...which, payloads: false });
     for (const job of jobs.toReversed()) {
       if (seen.has(job.id)) continue;
       const { state } = job;
