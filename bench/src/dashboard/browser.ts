@@ -8,7 +8,7 @@ const PLACES = new URL("../../../packages/dashboard/sample/chromium-paths.json",
 /** The Chromium of this machine, or the one that HOLDFAST_CHROMIUM names; null: none was found. */
 export function chromiumPath(): string | null {
   const named = process.env["HOLDFAST_CHROMIUM"];
-  if (named !== undefined && named !== "") return named;
+  if (named !== undefined && named !== "") return existsSync(named) ? named : null;
   const places = JSON.parse(readFileSync(PLACES, "utf8")) as string[];
   return places.find((path) => existsSync(path)) ?? null;
 }

@@ -25,7 +25,7 @@ interface Measured {
 
 const LONG_MS = 50;
 const TASK = "ThreadControllerImpl::RunTask";
-// Tasks, and the marks that tell which thread is that of a page.
+// Tasks, and a mark on the thread of each page.
 const CATEGORIES = ["toplevel", "blink.user_timing"];
 
 /** Watches the main threads of pages. Each page must be in a window of its own: others have no frames. */

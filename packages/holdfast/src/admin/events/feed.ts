@@ -62,8 +62,8 @@ const METERED_PACE: Pace = {
 // Jobs that changed in any process are read and sent together, this many at most.
 const MAX_JOBS_PER_TICK = 500;
 const POLLED_JOBS = 100;
-// Polled jobs are searched for again after a change, and else as often as this.
-const TICKS_BETWEEN_SEARCHES = 60;
+// Polled jobs are searched for this often. In between, they and those that have changed since are read by id, which is cheaper.
+const TICKS_BETWEEN_SEARCHES = 30;
 const MAX_CLIENTS = 200;
 const MAX_PER_TICK = 500;
 // Events within this time are sent together, so that each client costs only a few writes per second.
@@ -146,12 +146,8 @@ export class Feed {
   /** Jobs that changed since the last tick. */
   #changed = new Set<string>();
   #followed: AbortController | null = null;
-  /** The tick in which following began. */
-  #followedAt = 0;
   /** The jobs of the last poll, and those that were sent since. */
   #seen = new Map<string, Seen>();
-  /** Other jobs may now be the newest ones, or running. */
-  #isSearchNeeded = true;
   #sent = 0;
   #ticking = false;
   #ticks = 0;
@@ -222,7 +218,6 @@ export class Feed {
   async #follow(): Promise<void> {
     const ended = new AbortController();
     this.#followed = ended;
-    this.#followedAt = this.#ticks;
     try {
       for await (const { id } of this.#followJobs(ended.signal)) {
         if (this.#changed.size < MAX_JOBS_PER_TICK) this.#changed.add(id);
@@ -231,7 +226,6 @@ export class Feed {
       this.#send("outage", { message: messageOf(error) });
     } finally {
       if (this.#followed === ended) this.#followed = null;
-      this.#isSearchNeeded = true;
     }
   }
 
@@ -245,7 +239,6 @@ export class Feed {
     this.#followed = null;
     this.#changed.clear();
     this.#seen = new Map();
-    this.#isSearchNeeded = true;
     this.#readAt = { ...NO_READS };
     this.#pending = "";
     this.#sentCounts = null;
@@ -318,7 +311,6 @@ export class Feed {
 
   async #sendChanged(): Promise<void> {
     this.#readAt.changed = this.#ticks;
-    this.#isSearchNeeded = true;
     const id = [...this.#changed];
     this.#changed.clear();
     const { jobs } = await this.#hf.list({ id, limit: id.length, payloads: false, order: "oldest" });
@@ -332,16 +324,16 @@ export class Feed {
   async #pollJobs(): Promise<void> {
     this.#readAt.polled = this.#ticks;
     const seen = new Map<string, Seen>();
-    if (this.#isSearchNeeded || this.#isDue("searched", TICKS_BETWEEN_SEARCHES)) {
+    if (this.#isDue("searched", TICKS_BETWEEN_SEARCHES)) {
       this.#readAt.searched = this.#ticks;
-      // What happened before the follower began is not known: there is another search after that.
-      this.#isSearchNeeded = this.#followed === null || this.#ticks - this.#followedAt <= 1;
       // In sequence, so that the feed uses only one connection to the store.
       const running = await this.#poll({}, seen);
       if (running < this.#running) await this.#poll({ state: "running" }, seen);
     } else {
-      // Without a change they are the same jobs. To read them by id is cheaper than to search for running ones.
-      const id = [...this.#seen.keys()];
+      const known = [...this.#seen].map(([id, { state }]) => ({ id, isRunning: state === "running" }));
+      const id = [true, false]
+        .flatMap((isRunning) => known.filter((job) => job.isRunning === isRunning).slice(-2 * POLLED_JOBS))
+        .map((job) => job.id);
       if (id.length > 0) await this.#poll({ id, limit: id.length }, seen);
     }
     this.#seen = seen;
