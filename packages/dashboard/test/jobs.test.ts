@@ -57,11 +57,11 @@ inBrowser("the list of jobs", () => {
     const { page, open, hf } = await openDashboard({ jobs, ownPage: true });
     await hf.enqueue(mail, { to: "ada" });
     await page.addInitScript(() => {
-      const { get } = Object.getOwnPropertyDescriptor(HTMLElement.prototype, "offsetLeft") ?? {};
+      const property = Object.getOwnPropertyDescriptor(HTMLElement.prototype, "offsetLeft");
       Object.defineProperty(HTMLElement.prototype, "offsetLeft", {
         get(this: HTMLElement): unknown {
           document.documentElement.dataset["layouts"] = "read";
-          return get?.call(this);
+          return property?.get?.call(this);
         },
       });
     });
