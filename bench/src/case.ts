@@ -48,9 +48,16 @@ export interface Scale {
   idleSchedules: number;
   /** Jobs in the store for the list case. */
   listed: number;
+  /** How often the dashboard's list is opened in one round, and how long its pages are watched. */
+  opens: number;
+  openMs: number;
   /** Queues that are empty after use. */
   lanes: number;
 }
+
+// Pages of the dashboard load each thing at least once a minute. With few jobs, the bench itself is tested.
+const MINUTE_MS = 60_000;
+const FEW_JOBS = 1_000;
 
 export function scaleOf(jobs: number, rounds: number, background: Limits["background"]): Scale {
   const within = (least: number, value: number, most: number): number =>
@@ -77,6 +84,8 @@ export function scaleOf(jobs: number, rounds: number, background: Limits["backgr
     schedules: Math.round(jobs / 10),
     idleSchedules: jobs,
     listed: jobs * 10,
+    opens: within(5, jobs / 100, 20),
+    openMs: jobs > FEW_JOBS ? MINUTE_MS : 1_000,
     lanes: within(100, jobs / 10, 10_000),
   };
 }
@@ -100,11 +109,14 @@ export type Unit =
   | "jobs/s"
   | "polls/s"
   | "queries/s"
+  | "calls/s"
+  | "transitions/s"
   | "ms"
   | "µs"
   | "MB"
   | "%"
   | "jobs"
+  | "tasks"
   | "requests"
   | "units"
   | "units/s"

@@ -25,7 +25,7 @@ const unchecked: Unchecked = {
 };
 
 /** A job that only reports that it ran. Asynchronous, like most handlers. */
-export function noop(ran: (input: Payload) => void): JobType<Payload, void> {
+export function noop(ran: (input: Payload) => void | Promise<void>): JobType<Payload, void> {
   return job({ type: NOOP, input: unchecked, run: async ({ input }) => ran(input) });
 }
 

@@ -21,10 +21,14 @@ export interface Limits {
   claimTypesMs: number | null;
   /** Queries per second of an idle worker and scheduler; null if the store has no server. */
   idleQueries: number | null;
+  /** Queries per second of an open Overview; null if the store has no server. */
+  openQueries: number | null;
   /** From the commit of a caller's transaction to the handler of a job enqueued in it. */
   afterCommitMs: number | null;
   /** Billed units; null if the database bills none. */
   units: UnitLimits | null;
+  /** What a store has many of while its dashboard is open: the jobs of lists exist only as SQL. */
+  shown: "listed" | "finished";
   /** From opening the store to the first result. */
   startupMs: number;
   /** Other jobs in the store that must not slow down a drain, in multiples of the drained jobs. */
@@ -53,7 +57,9 @@ export const SQLITE: Limits = {
   drainTypes: 0.8,
   claimTypesMs: null,
   idleQueries: null,
+  openQueries: null,
   afterCommitMs: null,
+  shown: "listed",
   startupMs: 150,
   background: { ready: 0, future: 1, finished: 5, expired: 1, other: 1 },
 };
@@ -69,14 +75,25 @@ export const POSTGRES: Limits = {
   drainTypes: null,
   claimTypesMs: 5,
   idleQueries: 4,
+  openQueries: 3,
   afterCommitMs: 5,
+  shown: "listed",
   startupMs: 500,
   background: { ready: 10, future: 5, finished: 10, expired: 5, other: 5 },
 };
 
 /** The targets are ratios and units, because the speed of the emulator is not that of DynamoDB. */
 export const DYNAMODB: Limits = {
-  cases: ["drain", "enqueue-many", "requests", "units", "idle-units"],
+  cases: [
+    "drain",
+    "enqueue-many",
+    "dashboard-list",
+    "dashboard-tasks",
+    "dashboard-queries",
+    "requests",
+    "units",
+    "idle-units",
+  ],
   units: { job: 7, keyedJob: 11, requests: 1.05 },
   concurrency: 24,
   drain: 0.6,
@@ -86,7 +103,9 @@ export const DYNAMODB: Limits = {
   drainTypes: null,
   claimTypesMs: null,
   idleQueries: null,
+  openQueries: 3,
   afterCommitMs: null,
+  shown: "finished",
   startupMs: 1_000,
   background: { ready: 0, future: 5, finished: 5, expired: 0, other: 0 },
 };

@@ -68,7 +68,7 @@ function figureText({ value, unit }: Figure): string {
 export function amount(value: number, unit: Unit): string {
   if (unit === "jobs/s") return `${number(Math.round(value))}/s`;
   if (unit.startsWith("units") || unit === "requests" || unit === "%") return `${number(value, 2)} ${unit}`;
-  if (unit === "queries/s") return `${number(value, 1)} queries/s`;
+  if (["queries/s", "calls/s", "transitions/s"].includes(unit)) return `${number(value, 1)} ${unit}`;
   const digits = unit === "ms" && value < 100 ? 2 : unit === "µs" ? 1 : 0;
   return `${number(value, digits)} ${unit}`;
 }

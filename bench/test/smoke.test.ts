@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { chromiumPath } from "#src/dashboard/browser.js";
 import { listedFilters } from "#src/listed.js";
 import type { Report } from "#src/report.js";
 
@@ -17,14 +18,52 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-function bench(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
-  const env = { ...process.env, HOLDFAST_BENCH_DIR: folder };
+interface Ended {
+  code: number;
+  stdout: string;
+  stderr: string;
+}
+
+function bench(...args: string[]): Promise<Ended> {
+  return benchWith({}, args);
+}
+
+function benchWith(variables: Record<string, string>, args: readonly string[]): Promise<Ended> {
+  const env = { ...process.env, HOLDFAST_BENCH_DIR: folder, ...variables };
   return new Promise((resolve) => {
     execFile(process.execPath, [main, ...args], { env }, (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr });
     });
   });
 }
+
+/** Left out where there is no Chromium. */
+const IN_CHROMIUM: Readonly<Record<string, readonly string[]>> =
+  chromiumPath() === null
+    ? {}
+    : {
+        "dashboard-list": ["p95", "p50"],
+        "dashboard-tasks": [
+          "overview",
+          "overviewLong",
+          "overviewFrames",
+          "jobs",
+          "jobsLong",
+          "jobsFrames",
+          "transitions",
+        ],
+        "dashboard-queries": [
+          "busyCalls",
+          "busyQueries",
+          "transitions",
+          "idleCalls",
+          "idleQueries",
+          "closedCalls",
+          "closedQueries",
+        ],
+      };
+/** The targets of these cases: on SQLite, statements have none. */
+const targetsInChromium = (isServer: boolean): number => (chromiumPath() === null ? 0 : isServer ? 7 : 5);
 
 const ROWS: Readonly<Record<string, readonly string[]>> = {
   drain: ["rate", "rateToSmallBatch", "cpu", "claimBatch", "settleBatch"],
@@ -53,12 +92,14 @@ const ROWS: Readonly<Record<string, readonly string[]>> = {
   "password-reset-unknown": ["difference", "known", "unknown"],
   "stripe-webhook": ["p95", "p50", "drained", "p95Apart", "p50Apart", "drainedApart"],
   newsletter: ["peakRss", "rssGrowth", "heapGrowth", "rate"],
+  ...IN_CHROMIUM,
 };
 const OVER_A_WIRE: Readonly<Record<string, readonly string[]>> = { "after-commit": ["p50", "p99"], idle: ["queries"] };
 
 const CHARGED: Readonly<Record<string, readonly string[]>> = {
   drain: ["rate", "rateToSmallBatch", "cpu", "claimBatch", "settleBatch"],
   "enqueue-many": ["rate"],
+  ...IN_CHROMIUM,
   requests: ["requests", "reads", "lost"],
   units: ["job", "lost", "listed", "counts", "reads", "keyedJob", "keys"],
   "idle-units": ["requests", "reads", "writes"],
@@ -74,9 +115,9 @@ function withoutDynamo(): string | null {
 
 describe("npm run bench", () => {
   it.for([
-    ["sqlite", /^3\./, ROWS, 62, 1_000],
-    ["postgres", /^\d\d\./, { ...ROWS, ...OVER_A_WIRE }, 66, 1_000],
-    ["dynamodb", /^local \d/, CHARGED, 4, 100],
+    ["sqlite", /^3\./, ROWS, 62 + targetsInChromium(false), 1_000],
+    ["postgres", /^\d\d\./, { ...ROWS, ...OVER_A_WIRE }, 66 + targetsInChromium(true), 1_000],
+    ["dynamodb", /^local \d/, CHARGED, 4 + targetsInChromium(true), 100],
   ] as const)(
     "measures every case of %s and prints one JSON document",
     { timeout: 240_000 },
@@ -118,6 +159,15 @@ describe("npm run bench", () => {
     [["sqlite", "--only", "drain,nap"], "Unknown case nap; --help lists the cases."],
   ])("rejects %j with one sentence and exit code 2", async (args, sentence) => {
     expect(await bench(...args)).toEqual({ code: 2, stdout: "", stderr: `${sentence}\n` });
+  });
+
+  it("leaves out the dashboard where there is no Chromium", { timeout: 60_000 }, async () => {
+    const args = ["sqlite", "--only", "startup,dashboard-list,dashboard-tasks", "--jobs", "1000", "--rounds", "1"];
+    const { code, stdout, stderr } = await benchWith({ HOLDFAST_CHROMIUM: join(folder, "none") }, args);
+    expect(code).toBe(0);
+    expect(stdout).toContain("startup");
+    expect(stdout).not.toContain("dashboard");
+    expect(stderr.match(/Chromium was not found/g)).toHaveLength(1);
   });
 
   it("prints its help", async () => {

@@ -1,6 +1,10 @@
 import type { MakeCase } from "../case.js";
+import { inChromium } from "../dashboard/browser.js";
 import { afterCommit } from "./after-commit.js";
 import { claimTypes } from "./claim-types.js";
+import { dashboardList } from "./dashboard-list.js";
+import { dashboardQueries } from "./dashboard-queries.js";
+import { dashboardTasks } from "./dashboard-tasks.js";
 import { drainExpired } from "./drain-expired.js";
 import { drainFinished } from "./drain-finished.js";
 import { drainFollowed } from "./drain-followed.js";
@@ -61,6 +65,9 @@ export const CASES: Readonly<Record<string, MakeCase>> = {
   "password-reset-unknown": passwordResetUnknown,
   "stripe-webhook": stripeWebhook,
   newsletter,
+  "dashboard-list": inChromium(dashboardList),
+  "dashboard-tasks": inChromium(dashboardTasks),
+  "dashboard-queries": inChromium(dashboardQueries),
   requests,
   units,
   "idle-units": idleUnits,

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { holdfast } from "holdfast";
 import pg from "pg";
 import { noop } from "../jobs.js";
+import { countQueries } from "./postgres-queries.js";
 import type { Stage } from "./role.js";
 
 export interface Idle {
@@ -15,13 +16,7 @@ const SETTLE_MS = 3_000;
 
 /** The queries and the CPU time of an idle worker and scheduler. */
 export async function idle({ url, watchedMs }: { url: string; watchedMs: number }, stage: Stage): Promise<Idle> {
-  let queries = 0;
-  const client = pg.Client.prototype as unknown as { query: (...args: unknown[]) => unknown };
-  const { query } = client;
-  client.query = function counted(this: unknown, ...args: unknown[]): unknown {
-    queries++;
-    return query.apply(this, args);
-  };
+  const queries = countQueries();
   const type = noop(() => {});
   const hf = await holdfast({ store: url, jobs: [type], logger: false });
   await hf.schedule("yearly", { job: type, input: { to: "ada" }, cron: "0 0 1 1 *" });
@@ -32,10 +27,10 @@ export async function idle({ url, watchedMs }: { url: string; watchedMs: number 
   await stage.ready();
   const serverBefore = await activeMs(server);
   const cpuBefore = process.cpuUsage();
-  const before = queries;
+  const before = queries();
   const begun = performance.now();
   await sleep(watchedMs);
-  const sent = queries - before;
+  const sent = queries() - before;
   const ms = performance.now() - begun;
   const cpu = process.cpuUsage(cpuBefore);
   const serverMs = (await activeMs(server)) - serverBefore;

@@ -1,5 +1,6 @@
 import type { afterCommit } from "./after-commit.js";
 import type { claimTypes } from "./claim-types.js";
+import type { dashboard } from "./dashboard.js";
 import type { drain } from "./drain.js";
 import type { enqueue } from "./enqueue.js";
 import type { follow } from "./follow.js";
@@ -12,6 +13,7 @@ import type { results } from "./results.js";
 import type { fireSchedules, lookForDue } from "./schedules.js";
 import type { serve, work } from "./serve.js";
 import type { startup } from "./startup.js";
+import type { steady } from "./steady.js";
 import type { idleUnits, meteredClaims, meteredJobs } from "./units.js";
 
 /** Every role of a process. Loaded on demand, so that a process has in memory only what its role needs. */
@@ -38,6 +40,8 @@ export const roles: { [Name in RoleName]: () => Promise<Roles[Name]> } = {
   meteredClaims: async () => (await import("./units.js")).meteredClaims,
   meteredJobs: async () => (await import("./units.js")).meteredJobs,
   idleUnits: async () => (await import("./units.js")).idleUnits,
+  dashboard: async () => (await import("./dashboard.js")).dashboard,
+  steady: async () => (await import("./steady.js")).steady,
 };
 
 export interface Roles {
@@ -63,6 +67,8 @@ export interface Roles {
   meteredClaims: typeof meteredClaims;
   meteredJobs: typeof meteredJobs;
   idleUnits: typeof idleUnits;
+  dashboard: typeof dashboard;
+  steady: typeof steady;
 }
 export type RoleName = keyof Roles;
 export type OrderOf<Name extends RoleName> = Parameters<Roles[Name]>[0];

@@ -1,4 +1,7 @@
 import type { DynamoDBClient } from "@aws-sdk/client-dynamodb";
+import type { Store } from "holdfast";
+import { dynamodb } from "holdfast/dynamodb";
+import { connectDynamo } from "../dynamodb-client.js";
 
 interface Consumed {
   Table?: { CapacityUnits?: number };
@@ -33,8 +36,14 @@ export function noUnits(): Units {
   return { requests: 0, looks: 0, reads: 0, table: 0, live: 0, listed: 0, counts: 0, keys: 0, lost: 0 };
 }
 
+/** Opens a store on the table of a URL, and adds up its requests. */
+export function meteredStore(url: string, units: Units): Store {
+  const { table, client } = connectDynamo(url);
+  return dynamodb({ client: meter(client, units), table });
+}
+
 /** Adds up the requests of this client from now on. */
-export function meter(client: DynamoDBClient, units: Units): DynamoDBClient {
+function meter(client: DynamoDBClient, units: Units): DynamoDBClient {
   client.middlewareStack.add(
     (next, context) => async (args) => {
       const operation = String(context["commandName"]).replace(/Command$/, "");

@@ -1,9 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { holdfast, type Holdfast } from "holdfast";
-import { dynamodb } from "holdfast/dynamodb";
-import { connectDynamo } from "../dynamodb-client.js";
 import { noop, payload } from "../jobs.js";
-import { meter, noUnits, type Units } from "./meter.js";
+import { meteredStore, noUnits, type Units } from "./meter.js";
 import type { Stage } from "./role.js";
 import { stuck } from "./stuck.js";
 
@@ -14,10 +12,8 @@ interface Metered {
 }
 
 async function open(url: string, units: Units): Promise<Metered> {
-  const { table, client } = connectDynamo(url);
   const type = noop(() => {});
-  const store = dynamodb({ client: meter(client, units), table });
-  return { units, type, hf: await holdfast({ store, jobs: [type], logger: false }) };
+  return { units, type, hf: await holdfast({ store: meteredStore(url, units), jobs: [type], logger: false }) };
 }
 
 /** Resolves when this many jobs have completed in any of the workers. */

@@ -53,6 +53,26 @@ inBrowser("the list of jobs", () => {
     expect(asked.filter((path) => path === "operations").length).toBeLessThanOrEqual(1);
   });
 
+  it("shows jobs without a layout while it renders", async () => {
+    const { page, open, hf } = await openDashboard({ jobs, ownPage: true });
+    await hf.enqueue(mail, { to: "ada" });
+    await page.addInitScript(() => {
+      const property = Object.getOwnPropertyDescriptor(HTMLElement.prototype, "offsetLeft");
+      Object.defineProperty(HTMLElement.prototype, "offsetLeft", {
+        get(this: HTMLElement): unknown {
+          document.documentElement.dataset["layouts"] = "read";
+          return property?.get?.call(this);
+        },
+      });
+    });
+    await open("/jobs");
+    await rows(page).first().waitFor();
+    const read = page.locator("[data-layouts]");
+    expect(await read.count()).toBe(0);
+    await field(page).focus();
+    await read.waitFor({ state: "attached" });
+  });
+
   it("shows jobs newest first, and opens one", async () => {
     const { page, open, hf, url } = await openDashboard({ jobs });
     await addDead(hf, 1);

@@ -298,6 +298,31 @@ describe("calm followers", () => {
     expect(await readsIn([true, false])).toBeGreaterThanOrEqual(30);
   });
 
+  it("do not listen for hints of the store", async () => {
+    const { hf, clock } = await scene({ jobs: [ok] });
+    const engine = engineOf(hf);
+    const listen = engine.store.listen.bind(engine.store);
+    let listeners = 0;
+    engine.store.listen = (listener) => {
+      const stopListening = listen(listener);
+      listeners++;
+      return () => {
+        listeners--;
+        stopListening();
+      };
+    };
+    const calm = follow(engine, {}, { isCalm: true });
+    const first = calm.next();
+    await clock.advance("10ms");
+    expect(listeners).toBe(0);
+    const { stop } = collect(hf);
+    await clock.advance("10ms");
+    expect(listeners).toBe(1);
+    await stop();
+    expect(listeners).toBe(0);
+    await Promise.all([calm.return(), first]);
+  });
+
   it("do not delay a follower that joins", async () => {
     const { hf, clock } = await scene({ jobs: [ok] });
     const calm = follow(engineOf(hf), {}, { isCalm: true });

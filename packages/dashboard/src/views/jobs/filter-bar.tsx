@@ -75,7 +75,6 @@ export function FilterBar({ q, read, sources, onApply }: FilterBarProps): JSX.El
     else if (draft === "" && base.join(" ") !== splitTokens(q).join(" ")) apply(base);
   };
   const tokens = read(base.join(" "));
-  const at = input.current?.offsetLeft ?? 0;
   return (
     <div class="filter jobs-filter" ref={bar} onFocusOut={leave}>
       <Icon name="search" />
@@ -124,7 +123,13 @@ export function FilterBar({ q, read, sources, onApply }: FilterBarProps): JSX.El
         <kbd class="kbd">/</kbd>
       )}
       {suggestions.length > 0 && (
-        <Suggestions items={suggestions} active={active} at={Math.max(0, at - 12)} onChoose={choose} />
+        <Suggestions
+          items={suggestions}
+          active={active}
+          // Only now: to read it, the browser must lay out the page at once.
+          at={Math.max(0, (input.current?.offsetLeft ?? 0) - 12)}
+          onChoose={choose}
+        />
       )}
     </div>
   );

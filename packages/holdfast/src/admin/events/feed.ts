@@ -62,6 +62,8 @@ const METERED_PACE: Pace = {
 // Jobs that changed in any process are read and sent together, this many at most.
 const MAX_JOBS_PER_TICK = 500;
 const POLLED_JOBS = 100;
+// Polled jobs are searched for this often. In between, they and those that have changed since are read by id, which is cheaper.
+const TICKS_BETWEEN_SEARCHES = 30;
 const MAX_CLIENTS = 200;
 const MAX_PER_TICK = 500;
 // Events within this time are sent together, so that each client costs only a few writes per second.
@@ -73,7 +75,7 @@ const TICKS_BETWEEN_CHECKS = 10;
 const ENCODER = new TextEncoder();
 const NEVER = Number.NEGATIVE_INFINITY;
 
-type Read = "counts" | "changed" | "paused" | "polled" | "callers";
+type Read = "counts" | "changed" | "paused" | "polled" | "searched" | "callers";
 
 /** Whom a stream is for. */
 interface StreamOptions {
@@ -93,6 +95,7 @@ const NO_READS: Readonly<Record<Read, number>> = {
   changed: NEVER,
   paused: NEVER,
   polled: NEVER,
+  searched: NEVER,
   callers: NEVER,
 };
 
@@ -321,15 +324,24 @@ export class Feed {
   async #pollJobs(): Promise<void> {
     this.#readAt.polled = this.#ticks;
     const seen = new Map<string, Seen>();
-    // In sequence, so that the feed uses only one connection to the store.
-    const running = await this.#poll({}, seen);
-    if (running < this.#running) await this.#poll({ state: "running" }, seen);
+    if (this.#isDue("searched", TICKS_BETWEEN_SEARCHES)) {
+      this.#readAt.searched = this.#ticks;
+      // In sequence, so that the feed uses only one connection to the store.
+      const running = await this.#poll({}, seen);
+      if (running < this.#running) await this.#poll({ state: "running" }, seen);
+    } else {
+      const known = [...this.#seen].map(([id, { state }]) => ({ id, isRunning: state === "running" }));
+      const id = [true, false]
+        .flatMap((isRunning) => known.filter((job) => job.isRunning === isRunning).slice(-2 * POLLED_JOBS))
+        .map((job) => job.id);
+      if (id.length > 0) await this.#poll({ id, limit: id.length }, seen);
+    }
     this.#seen = seen;
   }
 
   /** Returns how many of the jobs are running. */
   async #poll(which: ListOptions, seen: Map<string, Seen>): Promise<number> {
-    const { jobs } = await this.#hf.list({ ...which, limit: POLLED_JOBS, payloads: false });
+    const { jobs } = await this.#hf.list({ limit: POLLED_JOBS, ...which, payloads: false });
     for (const job of jobs.toReversed()) {
       if (seen.has(job.id)) continue;
       const { state } = job;

@@ -77,22 +77,17 @@ export class TransitionReader {
     const wasCalm = this.#isCalm;
     this.#followers++;
     if (isCalm) this.#calm++;
-    if (this.#followers > 1) {
-      // A long pause may be in progress.
-      if (wasCalm && !isCalm) this.#wake(0);
-      return;
-    }
-    this.#stopListening = this.#parts.store.listen(() => {
-      if (!this.#isCalm) this.#wake(HINT_DELAY_MS);
-    });
-    this.#refreshLater();
+    this.#updateListening();
+    if (this.#followers === 1) this.#refreshLater();
+    // A long pause may be in progress.
+    else if (wasCalm && !isCalm) this.#wake(0);
   }
 
   leave({ isCalm = false }: { isCalm?: boolean } = {}): void {
     this.#followers--;
     if (isCalm) this.#calm--;
+    this.#updateListening();
     if (this.#followers > 0) return;
-    this.#stopListening?.();
     this.#refreshTimer?.cancel();
     this.#newest = null;
     this.#end = null;
@@ -104,6 +99,16 @@ export class TransitionReader {
   close(): void {
     this.#closed = true;
     this.#wake(0);
+  }
+
+  /** Calm followers wait for no hints. To receive them costs SQLite hundreds of small reads a second, and PostgreSQL a connection. */
+  #updateListening(): void {
+    if (!this.#isCalm) {
+      this.#stopListening ??= this.#parts.store.listen(() => this.#wake(HINT_DELAY_MS));
+      return;
+    }
+    this.#stopListening?.();
+    this.#stopListening = null;
   }
 
   /** The cursor of a new follower. */
