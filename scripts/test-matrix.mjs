@@ -22,13 +22,19 @@ const CONFORMANCE = {
 /** A title: a string that begins with one or several numbers. */
 const TITLE = /(["'`])((?:[A-E]-\d\d[:,]? )+)((?:(?!\1).)+)\1/;
 
+/** @param {string} folder @returns {string[]} the TypeScript files below it, without those in hidden folders, which tests write and delete */
+function filesBelow(folder) {
+  return readdirSync(join(root, folder), { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name);
+    if (!entry.isDirectory()) return path.endsWith(".ts") ? [path] : [];
+    return /^(?:\..*|node_modules|dist)$/.test(entry.name) ? [] : filesBelow(path);
+  });
+}
+
 /** @returns {Source[]} every file with tests, or with cases that such files run */
 function sources() {
-  const found = folders.flatMap((folder) =>
-    readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }).map((path) => join(folder, path)),
-  );
-  return found
-    .filter((path) => path.endsWith(".ts") && !/node_modules|\/dist\//.test(path))
+  return folders
+    .flatMap(filesBelow)
     .filter((path) => /\/test\/|^test\/|\/src\/testing\//.test(path))
     .toSorted()
     .map((path) => ({ path, text: readFileSync(join(root, path), "utf8") }));
