@@ -4,6 +4,7 @@ import type { ErrorGroupRecord } from "./job/error-group.js";
 import type { FinishedState, State } from "./job/state.js";
 import type * as Operation from "./job/stored-operation.js";
 import type { QueuePosition, QueueRecord, StatsRequest, StoreStats } from "./job/stored-queue.js";
+import type * as Step from "./job/stored-step.js";
 import type { TransitionPage } from "./job/transition.js";
 import type {
   AttemptRecord,
@@ -32,6 +33,7 @@ export type * from "./job/error-group.js";
 export type * from "./job/stored-job.js";
 export type * from "./job/stored-operation.js";
 export type * from "./job/stored-queue.js";
+export type * from "./job/stored-step.js";
 export type * from "./job/stored-worker.js";
 export type * from "./job/transition.js";
 export type * from "./schedule/stored-schedule.js";
@@ -101,6 +103,38 @@ export interface Store {
   settleIn(tx: unknown, outcome: Outcome, note: Note | null): SettleResult | Promise<SettleResult>;
   /** Stores progress and log lines of jobs whose leases are held. Ignores those of lost leases. */
   note(notes: readonly Note[]): Promise<void>;
+
+  /** Returns the steps of a job, by `order` and `member`; none if the job does not exist. */
+  steps(job: string): Promise<Step.StoredStep[]>;
+  /**
+   * Stores steps of jobs whose leases are held, each with its child job in one transaction. A step that has ended is not changed.
+   * A wait ends with its topic: also if that was emitted, or had finished, before. Nothing is missed in between.
+   */
+  saveSteps(writes: readonly Step.StepWrite[]): Promise<Step.StepResult[]>;
+  /**
+   * Stores a step that is `done`, in the caller's transaction `tx`. Returns synchronously if the driver is synchronous. Instead of
+   * `busy`, it waits for a transaction that has locked the job's row.
+   */
+  saveStepIn(tx: unknown, write: Step.StepWrite): Step.StepResult | Promise<Step.StepResult>;
+  /** Returns the ids of live child jobs that steps of these jobs wait for, at most `limit`. */
+  openChildren(jobs: readonly string[], limit: number): Promise<string[]>;
+  /**
+   * Keeps events, and ends the waits for them: once it resolves, each job that waited is due, or is told when it parks. The first
+   * event of a name is kept for its time, and later ones change nothing.
+   */
+  emit(events: readonly Step.NewEvent[]): Promise<Step.EmitResult[]>;
+  /**
+   * Emits an event in the caller's transaction `tx`: waits for it end when it commits, or shortly after. Returns synchronously if
+   * the driver is synchronous.
+   */
+  emitIn(tx: unknown, event: Step.NewEvent): Step.EmitResult | Promise<Step.EmitResult>;
+  /** Deletes events whose time is over. Returns how many, at most `limit`. */
+  purgeEvents(limit: number): Promise<number>;
+  /**
+   * Ends waits whose event or job has ended, but which a crash, a caller's transaction or a limit left waiting. Looks at a bounded
+   * number of them, about `limit`. Returns how many jobs it woke.
+   */
+  repairWaits(limit: number): Promise<number>;
 
   /** Returns the full record of a job, including history and log; null if it does not exist or is not in `scope`. */
   get(id: string, scope?: Scope): Promise<StoredJob | null>;
@@ -446,10 +480,23 @@ export interface Outcome extends LeaseRef {
    * requested cancellation overrides the outcome: its settings apply.
    */
   purgeMs: number | null;
+  /**
+   * For `pending`: the job waits for its steps until this time, or without limit (null), and is woken when one of them ends. It no
+   * longer expires. Undefined: it is due after `delayMs`.
+   */
+  park?: { until: number | null } | undefined;
+  /**
+   * For `failed`, `dead` and `cancelled`: the names of failed steps that the next attempt runs again. Those of kind `run` are deleted, and
+   * those that waited for a job wait again.
+   */
+  reopen?: readonly string[] | undefined;
 }
 
-/** `cancelled`: the lease was ended, but a requested cancellation overrode the outcome. */
-export type SettleResult = "applied" | "cancelled" | "lost";
+/**
+ * `cancelled`: the lease was ended, but a requested cancellation overrode the outcome. `awake`: the job was not parked and the lease
+ * is still held, because a wait of its steps ended since the claim. A store may also return it without need, once.
+ */
+export type SettleResult = "applied" | "cancelled" | "lost" | "awake";
 
 /** Progress and log lines of a running job. */
 export interface Note extends LeaseRef {

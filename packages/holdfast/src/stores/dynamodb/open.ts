@@ -219,6 +219,14 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
         hint(...updateHints(updates, results, now));
         return results;
       }),
+    steps: () => Promise.reject(new Error("steps are not built yet on this store")),
+    saveSteps: () => Promise.reject(new Error("steps are not built yet on this store")),
+    saveStepIn: () => Promise.reject(new Error("steps are not built yet on this store")),
+    openChildren: () => Promise.reject(new Error("steps are not built yet on this store")),
+    emit: () => Promise.reject(new Error("steps are not built yet on this store")),
+    emitIn: () => Promise.reject(new Error("steps are not built yet on this store")),
+    purgeEvents: async () => 0,
+    repairWaits: async () => 0,
     keyHolder: (key) => run(() => changes.keyHolder(key, time())),
     freeKey: (key) => run(() => changes.freeKey(key, time())),
     remove: (ids, scope) => change(() => changes.remove(ids, scope ?? {}, time())),

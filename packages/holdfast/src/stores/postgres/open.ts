@@ -399,6 +399,14 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
         return results;
       }),
     remove: (ids, scope) => tracked(() => changes.remove(db, ids, scope ?? {})),
+    steps: () => Promise.reject(new Error("steps are not built yet on this store")),
+    saveSteps: () => Promise.reject(new Error("steps are not built yet on this store")),
+    saveStepIn: () => Promise.reject(new Error("steps are not built yet on this store")),
+    openChildren: () => Promise.reject(new Error("steps are not built yet on this store")),
+    emit: () => Promise.reject(new Error("steps are not built yet on this store")),
+    emitIn: () => Promise.reject(new Error("steps are not built yet on this store")),
+    purgeEvents: async () => 0,
+    repairWaits: async () => 0,
     keyHolder: (key) => tracked(() => keys.holder(db, key, time())),
     freeKey: (key) => tracked(() => keys.free(db, key, time())),
 

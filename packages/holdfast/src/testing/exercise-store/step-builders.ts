@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { eventTopic, jobTopic } from "../../job/stored-step.js";
+import type {
+  ClaimedJob,
+  NewEvent,
+  NewJob,
+  Outcome,
+  SettleResult,
+  StepResult,
+  StepWrite,
+  Store,
+  StoredStep,
+} from "../../store.js";
+import { claimOne, newJob, outcomeOf, settleOne } from "./builders.js";
+
+export const DAY = 86_400_000;
+
+/** A finished step with a result. */
+export function stepOf(
+  lease: Pick<ClaimedJob, "id" | "fence">,
+  name: string,
+  overrides: Partial<StepWrite> = {},
+): StepWrite {
+  return {
+    id: lease.id,
+    fence: lease.fence,
+    name,
+    member: 0,
+    order: 0,
+    kind: "run",
+    to: "done",
+    tries: 0,
+    topic: null,
+    value: '"done"',
+    failure: null,
+    forMs: null,
+    wake: "last",
+    child: null,
+    ...overrides,
+  };
+}
+
+/** A wait for an event. */
+export function waitFor(lease: ClaimedJob, event: string, overrides: Partial<StepWrite> = {}): StepWrite {
+  const wait = { kind: "event", to: "waiting", topic: eventTopic(event), value: null } as const;
+  return stepOf(lease, `wait for ${event}`, { ...wait, ...overrides });
+}
+
+/** A wait for a child job, which is inserted with it. */
+export function childOf(lease: ClaimedJob, child: NewJob, overrides: Partial<StepWrite> = {}): StepWrite {
+  const wait = { kind: "job", to: "waiting", topic: jobTopic(child.id), value: null } as const;
+  return stepOf(lease, "child", { ...wait, child, ...overrides });
+}
+
+export function newChild(overrides: Partial<NewJob> = {}): NewJob {
+  return newJob({ queue: "children", awaited: true, ...overrides });
+}
+
+export function eventOf(name: string, payload = '{"paid":true}', keepMs: number = DAY): NewEvent {
+  return { name, payload, keepMs };
+}
+
+/** Stores a step like the engine: tries again while the result is `busy`. */
+export async function saveStep(store: Store, write: StepWrite): Promise<Exclude<StepResult, { status: "busy" }>> {
+  for (;;) {
+    const [result, ...rest] = await store.saveSteps([write]);
+    assert.deepEqual(rest, []);
+    assert.ok(result !== undefined, "saveSteps returns a result per step");
+    if (result.status !== "busy") return result as Exclude<StepResult, { status: "busy" }>;
+  }
+}
+
+/** Stores a step whose lease must be held. Returns it as it is stored. */
+export async function keepStep(store: Store, write: StepWrite): Promise<StoredStep> {
+  const result = await saveStep(store, write);
+  assert.equal(result.status, "kept");
+  return (result as { step: StoredStep }).step;
+}
+
+/** The only step of a job. */
+export async function onlyStep(store: Store, job: string): Promise<StoredStep> {
+  const [step, ...rest] = await store.steps(job);
+  assert.ok(step !== undefined, "the job should have a step");
+  assert.deepEqual(rest, []);
+  return step;
+}
+
+export function parkOutcome(lease: ClaimedJob, until: number | null = null, overrides: Partial<Outcome> = {}): Outcome {
+  return outcomeOf(lease, "pending", { park: { until }, attempt: lease.previous.attempt, ...overrides });
+}
+
+/** Parks a job. If something had ended meanwhile, a store says so once. */
+export async function park(store: Store, lease: ClaimedJob, until: number | null = null): Promise<void> {
+  assert.equal(await settleOne(store, parkOutcome(lease, until)), "applied");
+}
+
+/** Parks like the engine if it has nothing to go on with: again after `awake`. */
+export async function parkAnyway(store: Store, lease: ClaimedJob): Promise<SettleResult> {
+  const first = await settleOne(store, parkOutcome(lease));
+  return first === "awake" ? settleOne(store, parkOutcome(lease)) : first;
+}
+
+/** A parked job that waits for an event. */
+export async function parkedFor(store: Store, event: string, overrides: Partial<NewJob> = {}): Promise<string> {
+  const queue = overrides.queue ?? `waits for ${event}`;
+  const [result] = await store.insert([newJob({ ...overrides, queue })]);
+  assert.deepEqual(result, { status: "inserted" });
+  const lease = await claimOne(store, { queues: [queue] });
+  await keepStep(store, waitFor(lease, event));
+  await park(store, lease);
+  return lease.id;
+}
