@@ -42,6 +42,8 @@ export const DEFAULTS = {
   maintenance: {
     expireMs: 30_000,
     reapMs: 300_000,
+    /** How often waits are looked for that ended without waking their job. */
+    repairMs: 30_000,
     retentionMs: 60_000,
     chunk: 500,
   },

@@ -78,6 +78,32 @@ export { STATES, STATE_NAMES } from "./job/state.js";
 export type { FinishedState, State, StateKind } from "./job/state.js";
 export { TOKEN_ROLES } from "./access/roles.js";
 export type { TokenRole } from "./access/roles.js";
+export type {
+  ChildEnd,
+  EmitOptions,
+  JobStep,
+  SpawnAll,
+  SpawnAllOptions,
+  SpawnOptions,
+  StepCalls,
+  StepContext,
+  StepName,
+  StepOptions,
+  StepValue,
+  WaitFor,
+} from "./job/step-types.js";
+export {
+  ChildFailedError,
+  DuplicateStepError,
+  ParkedError,
+  StepChangedError,
+  StepFailedError,
+  StepNotCommittedError,
+  StepResultError,
+  StepTimeoutError,
+  StepTooLateError,
+  TooManyStepsError,
+} from "./job/step-errors.js";
 export { Metrics } from "./observe/metrics.js";
 export type { MeasuredClient } from "./observe/metrics.js";
 export { redactor } from "./observe/redact.js";

@@ -113,12 +113,17 @@ export class Maintenance {
     this.#engine = engine;
     this.#rules = rules;
     this.#rollUp = new RollUp(engine);
-    const { expireMs, reapMs, retentionMs } = DEFAULTS.maintenance;
+    const { expireMs, reapMs, repairMs, retentionMs } = DEFAULTS.maintenance;
     this.#duties = [
       { name: "expire", everyMs: expireMs, run: async () => void (await this.expireOverdue()) },
       { name: "stale", everyMs: reapMs, run: async () => void (await this.reapExpiredLeases()) },
       { name: "retention", everyMs: retentionMs, run: () => this.#applyRetention() },
       { name: "maintain", everyMs: retentionMs, run: () => engine.store.maintain() },
+      {
+        name: "waits",
+        everyMs: repairMs,
+        run: async () => void (await engine.store.repairWaits(DEFAULTS.maintenance.chunk)),
+      },
       { name: "depths", everyMs: sampleMs(engine.store), run: () => this.#rollUp.sample() },
       { name: "transitions", everyMs: purgeMs(engine.store), run: () => this.#rollUp.purgeTransitions() },
       { name: "history", everyMs: ROLL_UP_MS, run: () => this.#rollUp.run() },
@@ -165,7 +170,9 @@ export class Maintenance {
     const expired = await this.expireOverdue();
     const purged = await this.purge();
     await this.#purgeAudit();
+    await this.#purgeEvents();
     await this.#engine.store.maintain();
+    await this.#engine.store.repairWaits(DEFAULTS.maintenance.chunk);
     await this.#rollUp.sample();
     await this.#rollUp.run();
     await this.#rollUp.purgeTransitions();
@@ -210,6 +217,12 @@ export class Maintenance {
   async #applyRetention(): Promise<void> {
     await this.purge();
     await this.#purgeAudit();
+    await this.#purgeEvents();
+  }
+
+  async #purgeEvents(): Promise<void> {
+    const { chunk } = DEFAULTS.maintenance;
+    while ((await this.#engine.store.purgeEvents(chunk)) >= chunk);
   }
 
   async #purgeAudit(): Promise<void> {
