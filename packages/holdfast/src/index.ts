@@ -40,7 +40,7 @@ export type { KeyTarget } from "./engine/client/get-job.js";
 export type { UnchangedJob, UpdateOptions } from "./engine/client/job-updates.js";
 export type { AsJson, JobId, JobOutput } from "./job/job-id.js";
 export type { Explanation } from "./engine/explain/explain-job.js";
-export type { Reason, ReasonKind } from "./engine/explain/reasons.js";
+export type { Reason, ReasonKind } from "./engine/explain/reason.js";
 export type { Followed, FollowOptions, Transition } from "./engine/events/follow.js";
 export type {
   History,

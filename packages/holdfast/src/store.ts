@@ -104,8 +104,8 @@ export interface Store {
   /** Stores progress and log lines of jobs whose leases are held. Ignores those of lost leases. */
   note(notes: readonly Note[]): Promise<void>;
 
-  /** Returns the steps of a job, by `order` and `member`; none if the job does not exist. */
-  steps(job: string): Promise<Step.StoredStep[]>;
+  /** Returns the steps of a job; none if the job does not exist. */
+  steps(job: string): Promise<Step.JobSteps>;
   /**
    * Stores steps of jobs whose leases are held, each with its child job in one transaction. A step that has ended is not changed.
    * A wait ends with its topic: also if that was emitted, or had finished, before. Nothing is missed in between.
@@ -131,8 +131,8 @@ export interface Store {
   /** Deletes events whose time is over. Returns how many, at most `limit`. */
   purgeEvents(limit: number): Promise<number>;
   /**
-   * Ends waits whose event or job has ended, but which a crash, a caller's transaction or a limit left waiting. Looks at a bounded
-   * number of them, about `limit`. Returns how many jobs it woke.
+   * Ends waits whose event or job has ended, but which a crash, a caller's transaction or a limit left waiting; not those that a settle
+   * reopened. Looks at a bounded number of them, about `limit`. Returns how many jobs it woke.
    */
   repairWaits(limit: number): Promise<number>;
 
@@ -482,9 +482,9 @@ export interface Outcome extends LeaseRef {
   purgeMs: number | null;
   /**
    * For `pending`: the job waits for its steps until this time, or without limit (null), and is woken when one of them ends. It no
-   * longer expires. Undefined: it is due after `delayMs`.
+   * longer expires. Refused (`awake`) unless `wakes` is that of the steps now. Undefined: it is due after `delayMs`.
    */
-  park?: { until: number | null } | undefined;
+  park?: { until: number | null; wakes: number } | undefined;
   /**
    * For `failed`, `dead` and `cancelled`: the names of failed steps that the next attempt runs again. Those of kind `run` are deleted, and
    * those that waited for a job wait again.
@@ -494,7 +494,7 @@ export interface Outcome extends LeaseRef {
 
 /**
  * `cancelled`: the lease was ended, but a requested cancellation overrode the outcome. `awake`: the job was not parked and the lease
- * is still held, because a wait of its steps ended since the claim. A store may also return it without need, once.
+ * is still held, because a wait of its steps ended since they were read.
  */
 export type SettleResult = "applied" | "cancelled" | "lost" | "awake";
 

@@ -413,7 +413,10 @@ export interface Job<Input = unknown, Output = unknown> {
   /** Fencing token. Increases with every claim. */
   fence: number;
   runAt: Date;
-  /** When it may be claimed. For a leased job, the end of its lease; for a finished job, null. */
+  /**
+   * When it may be claimed. For a leased job, the end of its lease; null for a finished job, and for one whose steps wait without a
+   * time limit.
+   */
   dueAt: Date | null;
   expiresAt: Date | null;
   createdAt: Date;

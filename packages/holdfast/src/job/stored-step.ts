@@ -47,6 +47,15 @@ export interface StoredStep {
   until: number | null;
 }
 
+/**
+ * The steps of a job, by `order` and `member`. `wakes` is how often a wait of them ended while the job was leased: a park that knows
+ * of fewer is refused.
+ */
+export interface JobSteps {
+  steps: StoredStep[];
+  wakes: number;
+}
+
 /** A step as its handler stores it. */
 export interface StepWrite extends LeaseRef {
   name: string;
@@ -106,15 +115,20 @@ export function jobTopic(id: string): string {
   return `job:${id}`;
 }
 
-/** The bits of the column `ties` of a job; NULL for jobs without any. */
+/** What the column `ties` of a job consists of; NULL for jobs without any. */
 export const TIES = {
-  /** It has steps. */
+  /** Bit: it has steps. */
   steps: 1,
-  /** Another job waits for its end. */
+  /** Bit: another job waits for its end. */
   awaited: 2,
-  /** A wait of its steps ended while it was leased. */
-  woken: 4,
+  /** Added for each wait of its steps that ended while it was leased. */
+  wake: 4,
 } as const;
+
+/** How often a wait of a job's steps ended while it was leased. */
+export function wakesOf(ties: number | null): number {
+  return Math.floor((ties ?? 0) / TIES.wake);
+}
 
 /** The failure of a wait for a child job that did not complete. */
 export function childFailure(

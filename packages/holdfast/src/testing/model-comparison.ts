@@ -19,7 +19,9 @@ import { CALM, CLAIM_ALL, describeCommand, LOOK_AT_KEYS, sensibleOutcome, WORKER
 import type { Command, CommandOf, JobDraft, LeasePick, OutcomeDraft } from "./model-commands.js";
 import { idOf, leaseName, pick } from "./model-names.js";
 import { newJobOf, outcomeOf, updateOf } from "./model-drafts.js";
+import { STEP_NAMES } from "./model-step-commands.js";
 import { ScheduleComparison } from "./model-schedule-comparison.js";
+import { StepComparison } from "./model-step-comparison.js";
 import { StoreModel } from "./model.js";
 
 // Longer than the commands of a run advance the clock.
@@ -43,6 +45,7 @@ export class Comparison {
   /** Leases that their workers believe they hold. */
   #held: LeasedJob[] = [];
   readonly #schedules: ScheduleComparison;
+  readonly #steps: StepComparison;
   #store: Store;
   /** The second handle on the same database, like another process, if there is one. */
   #second: Store | undefined;
@@ -63,6 +66,18 @@ export class Comparison {
       newJob: (draft, id) => this.#newJob(draft, id),
       inserted: (job) => this.#inserted(job),
       touched: (what) => void this.#touched.push(what),
+    });
+    this.#steps = new StepComparison({
+      model: this.#model,
+      asked: this.#asked,
+      storeOf: (worker) => (worker === undefined ? this.#store : this.#storeOf(worker)),
+      newJob: (draft) => this.#newJob(draft),
+      inserted: (job) => this.#inserted(job),
+      leases: (picks) => this.#leases(picks),
+      released: (lease) => {
+        this.#invariants.settled(lease.job.id);
+        this.#held = this.#held.filter((held) => held !== lease);
+      },
     });
   }
 
@@ -99,6 +114,7 @@ export class Comparison {
     const jobs = await compareState(this.#store, this.#model, this.#clock.now());
     this.#invariants.check(jobs, this.#model);
     await this.#schedules.check(this.#clock.now());
+    await this.#steps.check();
   }
 
   /** At the end: checks histories and filters, then the keys, then that every job ends. */
@@ -117,6 +133,7 @@ export class Comparison {
     for (const command of CALM) await this.step(command);
     // A store with strict order needs one round. Another may miss jobs in a claim, but must end some in each round.
     for (let rounds = this.#model.jobs.size; rounds > 0 && this.#model.alive() > 0; rounds--) {
+      await this.#steps.wakeParked(this.#clock.now());
       await this.step(CLAIM_ALL);
       await this.step({ do: "settle", outcomes: this.#held.map((_, nth) => sensibleOutcome(nth)) });
     }
@@ -191,6 +208,12 @@ export class Comparison {
       case "dueSchedules":
       case "fire":
         return this.#schedules.do(command, now);
+      case "saveSteps":
+      case "emit":
+      case "park":
+      case "purgeEvents":
+      case "repairWaits":
+        return this.#steps.do(command, now);
     }
   }
 
@@ -286,7 +309,9 @@ export class Comparison {
     for (const draft of drafts) for (const lease of this.#leases([draft.lease])) chosen.set(lease, draft);
     const outcomes = [...chosen].map(([lease, draft]) => {
       const { keep, purgeMs } = draft;
-      return { ...outcomeOf(lease, draft, now), keep, purgeMs };
+      const outcome = outcomeOf(lease, draft, now);
+      const reopen = draft.reopen && outcome.to !== "completed" ? STEP_NAMES.slice(0, 2) : undefined;
+      return { ...outcome, keep, purgeMs, reopen };
     });
     const before = new Set(this.#model.jobs.keys());
     const [first] = chosen.keys();
@@ -342,7 +367,7 @@ export class Comparison {
     const kept = new Set((await allJobs(this.#store)).map((job) => job.id));
     for (const { id } of [...this.#model.jobs.values()].filter((job) => !kept.has(job.id))) {
       must(due.has(id), () => `purgeDue deleted ${id}, whose purge time has not passed`);
-      this.#model.purge(id);
+      this.#model.purge(id, now);
       this.#invariants.deleted(id);
     }
   }
@@ -374,7 +399,7 @@ export class Comparison {
     same(ends(gone), ends(candidates.slice(0, count)), "the end times of the purged jobs");
     for (const job of gone) {
       must(job.state === state, () => `purge of ${state} jobs deleted ${job.id} (${job.state})`);
-      this.#model.purge(job.id);
+      this.#model.purge(job.id, now);
       this.#invariants.deleted(job.id);
     }
   }

@@ -569,3 +569,32 @@ describe("parked jobs", () => {
     expect(await on.job(id)).toMatchObject({ state: "cancelled" });
   });
 });
+
+describe("explain of a parked job", () => {
+  it("names the event, and what lets it go on", async () => {
+    const on = await run(({ waitFor }) => waitFor("payment", { event: "paid:7", timeout: "2d" }));
+    await on.clock.advance("1h");
+    const { text, reasons } = await on.hf.explain(on.id);
+    expect(text).toMatch(/^It has waited for the event "paid:7" for 1h, in step "payment", and waits until \S+Z\.$/);
+    expect(reasons[0]).toMatchObject({
+      kind: "waits-for-event",
+      event: "paid:7",
+      change: 'hf.emit("paid:7", payload) lets it go on.',
+    });
+  });
+
+  it("names the child, the time of a sleep, and the next call of a step", async () => {
+    const child = job({ type: "child", run: () => 1 });
+    const on = await run(({ spawn }) => spawn("pack", child, {}, { delay: "1h" }));
+    const [{ id: childId } = { id: "" }] = (await on.hf.list({ parent: on.id })).jobs;
+    expect((await on.hf.explain(on.id)).reasons[0]).toMatchObject({ kind: "waits-for-job", job: childId });
+    const set = await run(({ spawnAll }) => spawnAll("pack", child, [{}, {}], { delay: "1h" }));
+    expect((await set.hf.explain(set.id)).text).toMatch(/^It waits for 2 of 2 child jobs of step "pack", for 0 ms\.$/);
+    const asleep = await run(({ sleep }) => sleep("night", "12h"));
+    expect((await asleep.hf.explain(asleep.id)).text).toMatch(/^It sleeps until \S+Z, in step "night"\.$/);
+    const flaky = await run(({ step }) =>
+      step("call", () => Promise.reject(new Error("down")), { retry: { maxAttempts: 2, backoff: { base: "1h" } } }),
+    );
+    expect((await flaky.hf.explain(flaky.id)).text).toMatch(/^Step "call" failed once and runs again at \S+Z\.$/);
+  });
+});

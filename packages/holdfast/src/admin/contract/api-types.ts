@@ -3,7 +3,7 @@ import type { State, FinishedState } from "../../job/state.js";
 import type { TokenRole } from "../../access/roles.js";
 import type { ErrorGroup } from "../../engine/client/error-groups.js";
 import type { InputCondition } from "../../engine/client/filter.js";
-import type { Reason } from "../../engine/explain/reasons.js";
+import type { Reason } from "../../engine/explain/reason.js";
 import type { HistoryPoint } from "../../engine/history/read-history.js";
 import type { FreeKeyResult } from "../../store.js";
 import type { CalendarUnit } from "../../schedule/calendar.js";

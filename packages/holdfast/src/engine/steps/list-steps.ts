@@ -7,7 +7,7 @@ import type { EngineContext } from "../context.js";
 
 /** The steps of a job, in the order in which its handler began them. */
 export async function listSteps({ store, clock }: EngineContext, id: string): Promise<JobStep[]> {
-  const steps = await store.steps(id);
+  const { steps } = await store.steps(id);
   return steps.map((step) => readStep(step, clock.now()));
 }
 

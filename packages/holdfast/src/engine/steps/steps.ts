@@ -257,7 +257,12 @@ export class Steps {
   async #park(until: number | null): Promise<void> {
     const { lease } = this.run;
     await this.run.storeNotes();
-    const outcome = parked(lease, { until, storeNow: this.storeNow, hasProgressed: this.#hasProgressed });
+    const outcome = parked(lease, {
+      until,
+      wakes: this.stored.wakes,
+      storeNow: this.storeNow,
+      hasProgressed: this.#hasProgressed,
+    });
     const result = await this.engine.settler.settle(outcome, lease.deadline);
     if (result === "awake") {
       await this.#read();

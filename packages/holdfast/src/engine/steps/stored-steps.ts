@@ -21,8 +21,13 @@ export class StoredSteps {
     return this.#byName.size === 0;
   }
 
+  /** How often a wait had ended while the job was leased, when the steps were read. */
+  wakes = 0;
+
   async read(store: Store, job: string): Promise<void> {
-    for (const step of await store.steps(job)) this.set(step);
+    const { steps, wakes } = await store.steps(job);
+    for (const step of steps) this.set(step);
+    this.wakes = wakes;
   }
 
   set(step: StoredStep): void {

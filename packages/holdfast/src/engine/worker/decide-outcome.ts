@@ -56,20 +56,25 @@ export function rejectUnrun(lease: LeasedJob, now: number): Outcome | null {
   return null;
 }
 
+interface ParkedRun {
+  until: number | null;
+  wakes: number;
+  storeNow: number;
+  /** It stored the end of a step. */
+  hasProgressed: boolean;
+}
+
 /**
  * The job waits for its steps, until a time of the store or without limit. Its attempt is given back; if the run stored the end of a
  * step, attempts start again at 0.
  */
-export function parked(
-  lease: LeasedJob,
-  { until, storeNow, hasProgressed }: { until: number | null; storeNow: number; hasProgressed: boolean },
-): Outcome {
+export function parked(lease: LeasedJob, { until, wakes, storeNow, hasProgressed }: ParkedRun): Outcome {
   const { job } = lease;
   return outcome(lease, "pending", {
     delayMs: until === null ? LIMITS.durationMs : Math.max(0, until - storeNow),
     attempt: hasProgressed ? 0 : job.previous.attempt,
     releases: hasProgressed ? 0 : job.releases,
-    park: { until },
+    park: { until, wakes },
   });
 }
 

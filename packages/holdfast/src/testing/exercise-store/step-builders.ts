@@ -1,16 +1,6 @@
 import assert from "node:assert/strict";
 import { eventTopic, jobTopic } from "../../job/stored-step.js";
-import type {
-  ClaimedJob,
-  NewEvent,
-  NewJob,
-  Outcome,
-  SettleResult,
-  StepResult,
-  StepWrite,
-  Store,
-  StoredStep,
-} from "../../store.js";
+import type { ClaimedJob, NewEvent, NewJob, Outcome, StepResult, StepWrite, Store, StoredStep } from "../../store.js";
 import { claimOne, newJob, outcomeOf, settleOne } from "./builders.js";
 
 export const DAY = 86_400_000;
@@ -77,27 +67,29 @@ export async function keepStep(store: Store, write: StepWrite): Promise<StoredSt
   return (result as { step: StoredStep }).step;
 }
 
+export async function stepsOf(store: Store, job: string): Promise<StoredStep[]> {
+  return (await store.steps(job)).steps;
+}
+
 /** The only step of a job. */
 export async function onlyStep(store: Store, job: string): Promise<StoredStep> {
-  const [step, ...rest] = await store.steps(job);
+  const [step, ...rest] = await stepsOf(store, job);
   assert.ok(step !== undefined, "the job should have a step");
   assert.deepEqual(rest, []);
   return step;
 }
 
-export function parkOutcome(lease: ClaimedJob, until: number | null = null, overrides: Partial<Outcome> = {}): Outcome {
-  return outcomeOf(lease, "pending", { park: { until }, attempt: lease.previous.attempt, ...overrides });
+export function parkOutcome(
+  lease: ClaimedJob,
+  { until = null, wakes = 0 }: { until?: number | null; wakes?: number } = {},
+): Outcome {
+  return outcomeOf(lease, "pending", { park: { until, wakes }, attempt: lease.previous.attempt });
 }
 
-/** Parks a job. If something had ended meanwhile, a store says so once. */
+/** Parks a job, like an engine that has just read its steps. */
 export async function park(store: Store, lease: ClaimedJob, until: number | null = null): Promise<void> {
-  assert.equal(await settleOne(store, parkOutcome(lease, until)), "applied");
-}
-
-/** Parks like the engine if it has nothing to go on with: again after `awake`. */
-export async function parkAnyway(store: Store, lease: ClaimedJob): Promise<SettleResult> {
-  const first = await settleOne(store, parkOutcome(lease));
-  return first === "awake" ? settleOne(store, parkOutcome(lease)) : first;
+  const { wakes } = await store.steps(lease.id);
+  assert.equal(await settleOne(store, parkOutcome(lease, { until, wakes })), "applied");
 }
 
 /** A parked job that waits for an event. */

@@ -17,13 +17,13 @@ import {
   stateOf,
 } from "./builders.js";
 import type { DefineCase } from "./scene.js";
-import { keepStep, onlyStep, park, parkedFor, saveStep, stepOf, waitFor } from "./step-builders.js";
+import { keepStep, onlyStep, park, parkedFor, saveStep, stepOf, stepsOf, waitFor } from "./step-builders.js";
 
 export function stepCases(test: DefineCase): void {
   test("steps are stored and returned in their order", async ({ store, clock }) => {
     const id = await add(store);
     const lease = await claimOne(store);
-    assert.deepEqual(await store.steps(id), []);
+    assert.deepEqual(await stepsOf(store, id), []);
     const results = await store.saveSteps([
       stepOf(lease, "second", { order: 1, value: null }),
       stepOf(lease, "first", { order: 0, value: '{"n":12345678901234567890}' }),
@@ -32,7 +32,7 @@ export function stepCases(test: DefineCase): void {
       results.map(({ status }) => status),
       ["kept", "kept"],
     );
-    const steps = await store.steps(id);
+    const steps = await stepsOf(store, id);
     assert.deepEqual(
       steps.map(({ name, value }) => [name, value]),
       [
@@ -58,7 +58,7 @@ export function stepCases(test: DefineCase): void {
   });
 
   test("a job that does not exist has no steps", async ({ store }) => {
-    assert.deepEqual(await store.steps("018f4d2e-7b3a-7c11-8a55-00000000000a"), []);
+    assert.deepEqual(await stepsOf(store, "018f4d2e-7b3a-7c11-8a55-00000000000a"), []);
   });
 
   test("a step that has ended is not changed, and is returned", async ({ store, clock }) => {
@@ -87,7 +87,7 @@ export function stepCases(test: DefineCase): void {
     await clock.advance(LEASE_MS);
     const lease = await claimOne(store);
     assert.deepEqual(await saveStep(store, stepOf(old, "pay")), { status: "lost" });
-    assert.deepEqual(await store.steps(id), []);
+    assert.deepEqual(await stepsOf(store, id), []);
     await keepStep(store, stepOf(lease, "pay", { value: '"new"' }));
     assert.deepEqual(await saveStep(store, stepOf(old, "pay", { value: '"old"' })), { status: "lost" });
     await finish(store, lease);
@@ -136,7 +136,7 @@ export function stepCases(test: DefineCase): void {
       );
       for (const { status } of await store.saveSteps(writes)) assert.equal(status, "kept");
     }
-    const steps = await store.steps(id);
+    const steps = await stepsOf(store, id);
     assert.deepEqual(
       steps.map(({ value }) => Number(value)),
       Array.from({ length: LIMITS.steps }, (_, at) => at),
@@ -178,7 +178,7 @@ export function stepCases(test: DefineCase): void {
     await keepStep(store, stepOf(lease, "done", { order: 2 }));
     assert.equal(await settleOne(store, failureOf(lease, "down", { reopen: ["reopened", "done", "none"] })), "applied");
     assert.deepEqual(
-      (await store.steps(id)).map(({ name, state }) => [name, state]),
+      (await stepsOf(store, id)).map(({ name, state }) => [name, state]),
       [
         ["kept", "failed"],
         ["done", "done"],
@@ -202,16 +202,16 @@ export function stepCases(test: DefineCase): void {
       await clock.advance(SECOND);
       await drop(id);
       assert.equal(await store.get(id), null);
-      assert.deepEqual(await store.steps(id), [], how);
+      assert.deepEqual(await stepsOf(store, id), [], how);
     }
     const id = await add(store);
     const lease = await claimOne(store);
     await keepStep(store, stepOf(lease, "dropped"));
     assert.equal(await settleOne(store, outcomeOf(lease, "completed", { keep: false, keepMs: 0 })), "applied");
-    assert.deepEqual(await store.steps(id), []);
+    assert.deepEqual(await stepsOf(store, id), []);
     // A job that uses the id again begins without steps.
     await add(store, { id });
-    assert.deepEqual(await store.steps(id), []);
+    assert.deepEqual(await stepsOf(store, id), []);
   });
 
   test("a job with steps is not replaced by another of its key", async ({ store }) => {
@@ -239,7 +239,7 @@ export function stepCases(test: DefineCase): void {
     const rolledBack = await scene.begin();
     assert.equal((await store.saveStepIn(rolledBack.tx, stepOf(lease, "book"))).status, "kept");
     await rolledBack.rollback();
-    assert.deepEqual(await store.steps(id), []);
+    assert.deepEqual(await stepsOf(store, id), []);
     const committed = await scene.begin();
     const saved = store.saveStepIn(committed.tx, stepOf(lease, "book", { value: "7" }));
     assert.equal(saved instanceof Promise, !store.capabilities.synchronous);
@@ -259,7 +259,7 @@ export function stepCases(test: DefineCase): void {
     const transaction = await scene.begin();
     assert.deepEqual(await store.saveStepIn(transaction.tx, stepOf(old, "book")), { status: "lost" });
     await transaction.commit();
-    assert.deepEqual(await store.steps(id), []);
+    assert.deepEqual(await stepsOf(store, id), []);
     assert.equal(await stateOf(store, id), "claimed");
   });
 }

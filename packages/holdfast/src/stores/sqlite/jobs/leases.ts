@@ -1,6 +1,6 @@
 import type { Database } from "better-sqlite3";
 import { isFinished, isLeased, settledBefore, type State } from "../../../job/state.js";
-import { PARKED_AT, TIES } from "../../../job/stored-step.js";
+import { PARKED_AT, wakesOf } from "../../../job/stored-step.js";
 import type { LeaseResult, LeaseRef, Note, Outcome, SettleResult, StartMark } from "../../../store.js";
 import type { ChangeOperations } from "./changes.js";
 import { columnPositions } from "../../column-positions.js";
@@ -75,7 +75,6 @@ export function leaseOperations(
     `UPDATE holdfast_jobs SET state = 'pending', due_at = ?, run_at = ?, expires_at = NULL, updated_at = ?, attempt = ?, releases = ?,
        started_at = coalesce(started_at, ?), worker = NULL WHERE seq = ?`,
   );
-  const forgetWoken = db.prepare(`UPDATE holdfast_jobs SET ties = ties & ~${TIES.woken} WHERE seq = ?`);
   const setProgress = db.prepare(
     "UPDATE holdfast_jobs SET progress = ?, progress_note = ?, progress_data = ?, updated_at = ? WHERE seq = ?",
   );
@@ -120,10 +119,7 @@ export function leaseOperations(
     if (!isLeased(row.state)) return settledBefore(outcome.to, row.state);
     const to = row.cancel_at !== null && outcome.to !== "completed" ? "cancelled" : outcome.to;
     const isParked = to === "pending" && outcome.park !== undefined;
-    if (isParked && row.ties !== null && (row.ties & TIES.woken) !== 0) {
-      forgetWoken.run(row.seq);
-      return "awake";
-    }
+    if (isParked && wakesOf(row.ties) !== outcome.park?.wakes) return "awake";
     if (outcome.reopen !== undefined) steps.reopen(row.seq, outcome.reopen);
     if (isFinished(to)) {
       finish.run(to, outcome.output, now, now, outcome.attempt, outcome.releases, outcome.startedAt, row.seq);

@@ -30,7 +30,7 @@ export interface Operations {
   extend(now: number, leases: readonly S.LeaseRef[], leaseMs: number): S.LeaseResult[];
   settle(now: number, outcomes: Columns): S.SettleResult[];
   note(now: number, notes: readonly S.Note[]): void;
-  steps(now: number, job: string): S.StoredStep[];
+  steps(now: number, job: string): S.JobSteps;
   saveSteps(now: number, writes: readonly S.StepWrite[]): S.StepResult[];
   openChildren(now: number, jobs: readonly string[], limit: number): string[];
   emit(now: number, event: S.NewEvent, limit: number): S.EmitResult & { done: boolean };
@@ -240,7 +240,7 @@ export function prepareStore(db: Database): PreparedStore {
       extend: (now, refs, leaseMs) => leases.extend(refs, leaseMs, now),
       settle: (now, outcomes) => leases.settle(unpackOutcomes(outcomes), now),
       note: (now, notes) => leases.note(notes, now),
-      steps: (_now, job) => steps.list(job),
+      steps: (_now, job) => steps.read(job),
       saveSteps: (now, writes) => steps.save(writes, now),
       openChildren: (_now, jobs, limit) => steps.openChildren(jobs, limit),
       emit: (now, event, limit) => steps.emit(event, limit, now),

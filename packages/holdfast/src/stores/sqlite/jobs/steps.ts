@@ -1,9 +1,10 @@
 import type { Database } from "better-sqlite3";
 import { isLeased, type State } from "../../../job/state.js";
-import { eventTopic, jobTopic, TIES } from "../../../job/stored-step.js";
+import { eventTopic, jobTopic, TIES, wakesOf } from "../../../job/stored-step.js";
 import type {
   EmitResult,
   InsertResult,
+  JobSteps,
   LeaseRef,
   NewEvent,
   NewJob,
@@ -35,7 +36,7 @@ interface StepRow {
 const STEP = "name, member, place, kind, state, fence, tries, topic, value, failure, started_at, ended_at, until";
 
 export interface StepOperations {
-  list(job: string): StoredStep[];
+  read(job: string): JobSteps;
   save(writes: readonly StepWrite[], now: number): StepResult[];
   /** Failed steps of a job: those of kind `run` are deleted, and those that waited for a job wait again. */
   reopen(job: number, names: readonly string[]): void;
@@ -52,9 +53,14 @@ export function stepOperations(
   insert: (jobs: readonly NewJob[], now: number) => InsertResult[],
 ): StepOperations {
   const leaseRow = db.prepare("SELECT seq, state, fence, cancel_at, ties FROM holdfast_jobs WHERE id = ?");
-  const stepsOf = db.prepare(
-    `SELECT ${STEP} FROM holdfast_steps WHERE job = (SELECT seq FROM holdfast_jobs WHERE id = ?) ORDER BY place, member`,
-  );
+  const tiesOf = db.prepare("SELECT seq, ties FROM holdfast_jobs WHERE id = ?");
+  const stepsOf = db.prepare(`SELECT ${STEP} FROM holdfast_steps WHERE job = ? ORDER BY place, member`);
+  // In one snapshot: a wait that ends between the two must not count as known.
+  const read = db.transaction((id: string): JobSteps => {
+    const job = tiesOf.get(id) as { seq: number; ties: number | null } | undefined;
+    if (job === undefined || job.ties === null) return { steps: [], wakes: 0 };
+    return { steps: (stepsOf.all(job.seq) as StepRow[]).map(readStep), wakes: wakesOf(job.ties) };
+  });
   const stepRow = db.prepare(`SELECT ${STEP} FROM holdfast_steps WHERE job = ? AND name = ? AND member = ?`);
   const write = db.prepare(
     `INSERT INTO holdfast_steps (job, ${STEP}, wake)
@@ -112,7 +118,7 @@ export function stepOperations(
   }
 
   return {
-    list: (job) => (stepsOf.all(job) as StepRow[]).map(readStep),
+    read: (job) => read(job),
     save: (writes, now) =>
       writes.map((step) => {
         try {

@@ -16,6 +16,13 @@ export interface TiedJob {
   ties: number | null;
 }
 
+interface WaitingRow {
+  job: number;
+  name: string;
+  member: number;
+  wake: string;
+}
+
 /** Waits of steps for events and jobs, and the parked jobs that go on when they end. */
 export interface Waits {
   /** How many jobs were woken since the last call. */
@@ -38,9 +45,9 @@ export interface Waits {
 const MAX_WAITS = 10_000;
 
 export function waitStatements(db: Database): Waits {
-  const waiting = db.prepare(
-    "SELECT job, name, member, wake FROM holdfast_steps WHERE topic = ? AND state = 'waiting' LIMIT ?",
-  );
+  const waitingFor = "SELECT job, name, member, wake FROM holdfast_steps WHERE topic = ? AND state = 'waiting'";
+  const waiting = db.prepare(`${waitingFor} LIMIT ?`);
+  const neverEnded = db.prepare(`${waitingFor} AND ended_at IS NULL LIMIT ?`);
   const end = db.prepare(
     `UPDATE holdfast_steps SET state = ?, value = ?, failure = ?, ended_at = ? WHERE job = ? AND name = ? AND member = ?`,
   );
@@ -54,8 +61,8 @@ export function waitStatements(db: Database): Waits {
     `UPDATE holdfast_jobs SET due_at = max(run_at, @now), updated_at = @now
      WHERE seq = @job AND state = 'pending' AND due_at > max(run_at, @now)`,
   );
-  const noteWoken = db.prepare(
-    `UPDATE holdfast_jobs SET ties = coalesce(ties, 0) | ${TIES.woken} WHERE seq = ? AND (state = 'claimed' OR state = 'running')`,
+  const countWake = db.prepare(
+    `UPDATE holdfast_jobs SET ties = coalesce(ties, 0) + ${TIES.wake} WHERE seq = ? AND (state = 'claimed' OR state = 'running')`,
   );
   const event = db.prepare("SELECT payload FROM holdfast_events WHERE name = ? AND keep_until > ?").pluck();
   const jobEnd = db.prepare("SELECT state, output, error, error_code FROM holdfast_jobs WHERE id = ?");
@@ -72,11 +79,16 @@ export function waitStatements(db: Database): Waits {
 
   function wake(job: number, now: number): void {
     if (makeDue.run({ job, now }).changes > 0) woken++;
-    else noteWoken.run(job);
+    else countWake.run(job);
   }
 
-  function endTopic(topic: string, { value, failure }: TopicEnd, limit: number, now: number): boolean {
-    const rows = waiting.all(topic, limit) as { job: number; name: string; member: number; wake: string }[];
+  function endTopic(topic: string, topicEnd: TopicEnd, limit: number, now: number): boolean {
+    const rows = waiting.all(topic, limit) as WaitingRow[];
+    endRows(rows, topicEnd, now);
+    return rows.length < limit;
+  }
+
+  function endRows(rows: readonly WaitingRow[], { value, failure }: TopicEnd, now: number): void {
     const state = failure === null ? "done" : "failed";
     const text = failure === null ? null : JSON.stringify(failure);
     for (const { job, name, member } of rows) end.run(state, value, text, now, job, name, member);
@@ -88,7 +100,6 @@ export function waitStatements(db: Database): Waits {
       looked.add(set);
       if ((when === "failure" && failure !== null) || stillWaits.get(job, name) === 0) wake(job, now);
     }
-    return rows.length < limit;
   }
 
   function endOf(topic: string, now: number): TopicEnd | null {
@@ -137,7 +148,8 @@ export function waitStatements(db: Database): Waits {
       const found = topics.all(repairedTo, limit) as string[];
       for (const topic of found) {
         const ended = endOf(topic, now);
-        if (ended !== null) endTopic(topic, ended, limit, now);
+        // Not a reopened wait: its job has ended, and a retry stores it again.
+        if (ended !== null) endRows(neverEnded.all(topic, limit) as WaitingRow[], ended, now);
       }
       repairedTo = found.length < limit ? "" : (found.at(-1) ?? "");
       return woken - before;
