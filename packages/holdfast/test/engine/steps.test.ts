@@ -4,6 +4,7 @@ import {
   NotRetryable,
   RetryAfter,
   StepFailedError,
+  StoreUnavailableError,
   type JobType,
   type NoInput,
   type RunContext,
@@ -93,7 +94,7 @@ describe("steps", () => {
       await step(["a", "b/c"], () => 2);
       await step(["a", 7, "100%"], () => 3);
     });
-    expect((await stepsOf()).map(([name]: never) => name)).toEqual(["a%2Fb/c", "a/b%2Fc", "a/7/100%25"]);
+    expect((await stepsOf()).map((step) => (step as unknown[])[0])).toEqual(["a%2Fb/c", "a/b%2Fc", "a/7/100%25"]);
   });
 
   it("get an idempotency key that stays the same", async () => {
@@ -596,5 +597,56 @@ describe("explain of a parked job", () => {
       step("call", () => Promise.reject(new Error("down")), { retry: { maxAttempts: 2, backoff: { base: "1h" } } }),
     );
     expect((await flaky.hf.explain(flaky.id)).text).toMatch(/^Step "call" failed once and runs again at \S+Z\.$/);
+  });
+});
+
+describe("steps during an outage of the store", () => {
+  it("wait until their result is stored", async () => {
+    let calls = 0;
+    const on = await scene({ jobs: [stepping(({ step }) => step("pay", () => ++calls))] });
+    const restore = on.store.fail(new StoreUnavailableError("no route"), "saveSteps");
+    const outages = eventsOf(on.hf, "outage");
+    const ended = eventsOf(on.hf, "outageEnded");
+    const { id } = await on.hf.enqueueNamed("stepping");
+    const running = on.hf.runNext();
+    await on.clock.settle();
+    await on.clock.advance("3s");
+    restore();
+    await on.clock.advance("1s");
+    await running;
+    expect(await on.job(id)).toMatchObject({ state: "completed", output: 1, attempt: 1 });
+    expect([outages.map(({ doing }) => doing), ended.map(({ doing }) => doing)]).toEqual([
+      ["store a step"],
+      ["store a step"],
+    ]);
+  });
+
+  it("fail the attempt if the store refuses to be read", async () => {
+    const on = await scene({ jobs: [stepping(({ step }) => step("pay", () => 1))] });
+    const { id } = await on.hf.enqueueNamed("stepping");
+    const [lease] = await on.hf.claim();
+    await lease?.release();
+    const restore = on.store.fail(new Error("damaged"), "steps");
+    await on.hf.runNext();
+    expect(await on.job(id)).toMatchObject({ state: "failed", error: { message: "damaged" } });
+    restore();
+    await on.hf.drain();
+    expect(await on.job(id)).toMatchObject({ state: "completed" });
+  });
+
+  it("lose nothing if the lease expires meanwhile", async () => {
+    const calls: number[] = [];
+    const on = await scene({ jobs: [stepping(({ step, job: { fence } }) => step("pay", () => calls.push(fence)))] });
+    const restore = on.store.fail(new StoreUnavailableError("no route"), "saveSteps", "extend", "settle");
+    const { id } = await on.hf.enqueueNamed("stepping");
+    const running = on.hf.runNext();
+    await on.clock.settle();
+    await on.clock.advance("2m");
+    restore();
+    await on.clock.advance("10s");
+    await running;
+    await on.hf.drain();
+    expect(await on.job(id)).toMatchObject({ state: "completed" });
+    expect(calls).toEqual([1, 2]);
   });
 });
