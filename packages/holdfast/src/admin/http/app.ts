@@ -36,9 +36,10 @@ import { maxAgeOf, SharedReads } from "../calls/shared-reads.js";
 import { StoreOutages } from "../calls/store-outages.js";
 import { cached } from "../calls/cached.js";
 import { errorResponse, HEADERS, jsonResponse } from "./responses.js";
-import { BASE, HEALTH_PATH, METRICS_PATH, pathBelow, READY_PATH, SUMMARY_PATH } from "../contract/routes.js";
+import { BASE, HEALTH_PATH, METRICS_PATH, READY_PATH, SUMMARY_PATH } from "../contract/routes.js";
 import { latestFailures } from "./list-paging.js";
 import { ROUTE_NAMES, ROUTES, type RouteName } from "../contract/routes.js";
+import { pathBelow } from "./path-below.js";
 import { Sessions } from "../auth/sessions.js";
 import { InFlightChanges } from "../calls/in-flight.js";
 
