@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
 import { clientWithin, may } from "../app/api.js";
 import { stats } from "../app/live.js";
-import { now } from "../app/now.js";
+import { now, serverNow } from "../app/now.js";
 import { useResource } from "../app/resource.js";
 import { route } from "../app/router.js";
 import { Skeleton } from "../ui/page-states.js";
@@ -35,7 +35,7 @@ export default function Overview(): JSX.Element {
   const history = useResource(
     `overview history ${range}`,
     // Whole minutes, so that all open pages ask for the same.
-    ({ history: past }) => past.get({ from: startOfMinute(Date.now() - ms), resolution }),
+    ({ history: past }) => past.get({ from: startOfMinute(serverNow() - ms), resolution }),
     { every: everyMs },
   );
   const byQueue = useResource("overview history by queue", (client) => client.history.get({ by: "queue" }), {

@@ -4,6 +4,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { coarse, dayAndClock, duration, number, short } from "../../app/format.js";
 import { scheduleHref } from "../../app/links.js";
 import { now } from "../../app/now.js";
+import { isLive } from "../../app/workers.js";
 import type { Resource } from "../../app/resource.js";
 import { hrefOf } from "../../app/router.js";
 import { Meter } from "../../ui/meter.js";
@@ -11,7 +12,7 @@ import { Pending } from "../../ui/page-states.js";
 import { Time } from "../../ui/time.js";
 import { messageParts } from "../failures/placeholders.js";
 import { changeWords } from "./change-words.js";
-import { isLive, missingWorkers } from "./warnings.js";
+import { missingWorkers } from "./warnings.js";
 
 interface CardProps {
   title: string;

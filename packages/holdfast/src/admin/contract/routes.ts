@@ -11,6 +11,8 @@ export const READY_PATH = "/readyz";
 
 /** A response header that distinguishes responses of Holdfast from those of a proxy. */
 export const HOLDFAST_HEADER = "x-holdfast";
+/** A response header with the time of the server's clock, in milliseconds: the clock of a browser may be wrong. */
+export const TIME_HEADER = "x-holdfast-time";
 
 /** Whether a path is one of the API. The base path is not part of it. */
 export function isApiPath(path: string): boolean {
