@@ -1,6 +1,8 @@
 import { job } from "holdfast";
 import { expect, it } from "vitest";
 import { z } from "zod";
+import { engineOf } from "../../holdfast/dist/engine/client/holdfast.js";
+import { newSchedule } from "../../holdfast/dist/testing/exercise-store/schedule-builders.js";
 import {
   announced,
   inBrowser,
@@ -38,6 +40,29 @@ async function openSchedules(path: string, options: DashboardOptions = {}): Prom
 }
 
 inBrowser("schedules", () => {
+  it("keeps all digits of a stored input", async () => {
+    const { page, hf, open } = await openDashboard();
+    const input = '{"order":9007199254740993871,"price":0.1000000000000000055}';
+    await engineOf(hf).store.putSchedule(newSchedule({ name: "orders", input }), null);
+    await open("/schedules/orders");
+    await page.locator("pre", { hasText: '"order": 9007199254740993871' }).waitFor();
+    await page.getByRole("button", { name: "Edit…" }).click();
+    const field = page.getByLabel("Input");
+    expect(JSON.stringify(await field.inputValue())).toBe(
+      JSON.stringify('{\n  "order": 9007199254740993871,\n  "price": 0.1000000000000000055\n}'),
+    );
+    await field.fill('{"order":9007199254740993872}');
+    await page.getByRole("button", { name: "Save changes" }).click();
+    await page.getByText("9007199254740993872 has more digits than a number in JavaScript.").waitFor();
+    // Other fields can be changed, and the input stays.
+    await field.fill('{\n  "order": 9007199254740993871,\n  "price": 0.1000000000000000055\n}');
+    await page.getByText("More settings").click();
+    await page.getByLabel("Priority").fill("7");
+    await page.getByRole("button", { name: "Save changes" }).click();
+    await announced(page, "Saved orders.");
+    expect(await engineOf(hf).store.getSchedule("orders")).toMatchObject({ priority: 7, input });
+  });
+
   it("keeps the old value while a change is pending", async () => {
     const { page } = await openSchedules("/schedules");
     const toggle = page.getByRole("switch", { name: "nightly is enabled" });

@@ -14,6 +14,7 @@ import { StateLabel } from "../ui/state.js";
 import { Time } from "../ui/time.js";
 import { everyText, timingWords } from "./schedules/cron-words.js";
 import { openFor, ScheduleOverlays } from "./schedules/overlays.js";
+import { loadSchedule, type LoadedSchedule } from "./schedules/load-schedule.js";
 import { NextRuns } from "./schedules/preview.js";
 import { EnabledToggle, Origin, runNow } from "./schedules/schedule-actions.js";
 import { reasonWords } from "./schedules/slot-words.js";
@@ -23,7 +24,7 @@ const EVERY_MS = 15_000;
 const RELOAD_MS = 1_000;
 
 interface Loaded {
-  schedule: ScheduleResult;
+  schedule: LoadedSchedule;
   runs: readonly number[];
   /** The jobs of its slots that still exist, and its newest ones. */
   jobs: readonly JobSummary[];
@@ -31,7 +32,7 @@ interface Loaded {
 
 async function load(name: string): Promise<Loaded> {
   const [schedule, { runs }, recent] = await Promise.all([
-    api.schedules.get({ name }),
+    loadSchedule(name),
     api.schedules.next({ name, count: 5 }),
     api.jobs.list({ schedule: name, limit: 20 }),
   ]);
@@ -218,9 +219,8 @@ function took(job: JobSummary | undefined): string {
 
 const MISSED: Readonly<Record<string, string>> = { latest: "Run the latest once", skip: "Skip them" };
 
-function Settings({ schedule }: { schedule: ScheduleResult }): JSX.Element {
-  const { cron, everyMs, timezone, catchUp, overlap, jitterMs, startAt, endAt, user, tags, input } = schedule;
-  const text = input === undefined || input === null ? null : JSON.stringify(input, null, 2);
+function Settings({ schedule }: { schedule: LoadedSchedule }): JSX.Element {
+  const { cron, everyMs, timezone, catchUp, overlap, jitterMs, startAt, endAt, user, tags, inputText: text } = schedule;
   return (
     <section class="card">
       <header class="card-h">
@@ -299,7 +299,7 @@ function Settings({ schedule }: { schedule: ScheduleResult }): JSX.Element {
             <Time at={schedule.updatedAt} />
           </dd>
         </dl>
-        {text !== null && text !== "{}" && (
+        {text !== "" && text !== "{}" && (
           <div class="field">
             <span class="label">Input</span>
             <pre class="codebox" tabIndex={0}>

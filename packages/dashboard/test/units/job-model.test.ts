@@ -300,4 +300,13 @@ describe("changes of a job", () => {
     expect(undoOf(stored, { priority: 9, runAt: at(99) }, '{"a":1}')).toEqual({ priority: 2, runAt: at(30) });
     expect(undoOf(stored, { input: {} }, '{"a":1}')).toEqual({ input: { a: 1 } });
   });
+
+  it("cannot be undone if the former input cannot be sent", () => {
+    const long = '{"order":9007199254740993}';
+    const secret = '{"to":"ada","token":"[redacted]"}';
+    for (const text of [long, secret]) {
+      expect(undoOf(job(), { input: {} }, text)).toBeNull();
+      expect(undoOf(job({ priority: 2 }), { priority: 3 }, text)).toEqual({ priority: 2 });
+    }
+  });
 });

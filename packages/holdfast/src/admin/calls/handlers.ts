@@ -1,4 +1,4 @@
-import { updateScheduleBy } from "../../engine/scheduler/schedules.js";
+import { readSchedule, readScheduleName, updateScheduleBy } from "../../engine/scheduler/schedules.js";
 import { engineOf, type Holdfast } from "../../engine/client/holdfast.js";
 import { isShownWhole, readJob } from "../../engine/client/job-view.js";
 import { readId } from "../../job/uuid.js";
@@ -50,17 +50,19 @@ function withoutInternals(job: JobDetail): JobDetail {
   return { ...withoutWorker(job), trace: null, attempts };
 }
 
+type Payload = "input" | "output";
+
 /** The stored texts of a payload that no redaction changes, if a number in it has more digits than programs read. */
 function losslessTexts(
-  texts: Readonly<Record<"input" | "output", string | null>>,
-  parsed: Readonly<Record<"input" | "output", unknown>>,
-  shown: Readonly<Record<"input" | "output", unknown>>,
+  texts: Readonly<Partial<Record<Payload, string | null>>>,
+  parsed: Readonly<Partial<Record<Payload, unknown>>>,
+  shown: Readonly<Partial<Record<Payload, unknown>>>,
 ): Record<string, string> {
   const found: Record<string, string> = {};
   for (const field of ["input", "output"] as const) {
     const [text, value] = [texts[field], parsed[field]];
     // A payload that is damaged or nested too deep was replaced.
-    if (text === null || !isShownWhole(text) || value !== shown[field]) continue;
+    if (text == null || !isShownWhole(text) || value !== shown[field]) continue;
     const lossless = losslessText(text, value);
     if (lossless !== null) found[field] = lossless;
   }
@@ -172,9 +174,11 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   "schedules.preview": async ({ hf }, { count, ...timing }) =>
     runs(await hf.schedules.preview(withoutNulls(timing) as unknown as Timing, count)),
   "schedules.get": async ({ hf, redact }, { name }) => {
-    const schedule = await hf.schedules.get(name);
-    if (schedule === null) throw new ScheduleNotFoundError(name);
-    return scheduleResult(schedule, redact);
+    const stored = await engineOf(hf).store.getSchedule(readScheduleName(name));
+    if (stored === null) throw new ScheduleNotFoundError(name);
+    const schedule = readSchedule(stored);
+    const shown = scheduleResult(schedule, redact);
+    return withRawJson(shown, losslessTexts({ input: stored.input }, schedule, shown));
   },
   "schedules.next": async ({ hf }, { name, count }) => runs(await hf.schedules.preview(name, count)),
   "schedules.create": async (context, { name, ...options }) => {
