@@ -33,6 +33,27 @@ export function onMissed(listener: () => void): () => void {
   return () => void missedListeners.delete(listener);
 }
 
+/**
+ * Calls `reload` when changes may have been missed, and some time after jobs have changed that `isWanted`, at most once in that time.
+ */
+export function follow(isWanted: (job: JobSummary) => boolean, reload: () => unknown, delayMs: number): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const off = onJobs((jobs) => {
+    // All of them: it may also take note of each.
+    if (jobs.filter(isWanted).length === 0) return;
+    timer ??= setTimeout(() => {
+      timer = undefined;
+      void reload();
+    }, delayMs);
+  });
+  const offMissed = onMissed(() => void reload());
+  return () => {
+    off();
+    offMissed();
+    clearTimeout(timer);
+  };
+}
+
 /** What the tab with the stream passes on to the others. */
 type Message = { stats: StatsResult } | { job: JobSummary } | { missed: true };
 

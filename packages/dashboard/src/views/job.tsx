@@ -3,10 +3,10 @@ import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { AdminError, api, may } from "../app/api.js";
 import { addShortcuts } from "../app/keys.js";
-import { onJobs, onMissed } from "../app/live.js";
+import { follow } from "../app/live.js";
 import { now } from "../app/now.js";
 import { placeOf } from "../app/opened-from.js";
-import { useResource, type Resource } from "../app/resource.js";
+import { useResource } from "../app/resource.js";
 import { go, hrefOf, route } from "../app/router.js";
 import { Confirm } from "../ui/confirm.js";
 import { Icon } from "../ui/icon.js";
@@ -38,7 +38,8 @@ export default function JobView(): JSX.Element {
   const loaded = resource.data.value;
   const wanted = loaded === undefined ? undefined : pollOf(loaded.job);
   useEffect(() => setPollMs(wanted), [wanted]);
-  useReloads(id, resource);
+  // The stream says when it has changed.
+  useEffect(() => follow((job) => job.id === id, resource.reload, RELOAD_MS), [id, resource]);
   useEffect(() => listShortcuts(id), [id]);
 
   if (loaded === undefined) {
@@ -57,26 +58,6 @@ function pollOf({ finishedAt, state }: JobDetail): number | undefined {
 
 function isMissing(error: unknown): boolean {
   return error instanceof AdminError && error.status === 404;
-}
-
-/** Loads the job again when the stream says that it has changed. */
-function useReloads(id: string, resource: Resource<LoadedJob>): void {
-  useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const off = onJobs((jobs) => {
-      if (timer !== undefined || !jobs.some((job) => job.id === id)) return;
-      timer = setTimeout(() => {
-        timer = undefined;
-        void resource.reload();
-      }, RELOAD_MS);
-    });
-    const offMissed = onMissed(() => void resource.reload());
-    return () => {
-      off();
-      offMissed();
-      clearTimeout(timer);
-    };
-  }, [id, resource]);
 }
 
 function listShortcuts(id: string): () => void {

@@ -5,6 +5,7 @@ import { clientWithin, may } from "../app/api.js";
 import { stats } from "../app/live.js";
 import { now, serverNow } from "../app/now.js";
 import { useResource } from "../app/resource.js";
+import { loadSchedules } from "../app/schedules.js";
 import { route } from "../app/router.js";
 import { Skeleton } from "../ui/page-states.js";
 import { FinishedCard, TimesCard, usePoints } from "./overview/charts.js";
@@ -44,9 +45,7 @@ export default function Overview(): JSX.Element {
   const queues = useResource("overview queues", (client) => client.queues.list({}), { every: EVERY_MS });
   const workers = useResource("overview workers", (client) => client.workers.list({}), { every: EVERY_MS });
   const groups = useResource("overview errors", (client) => client.errors.list({ limit: 100 }), { every: EVERY_MS });
-  const schedules = useResource("overview schedules", (client) => client.schedules.list({ limit: 200 }), {
-    every: SCHEDULES_MS,
-  });
+  const schedules = useResource("overview schedules", loadSchedules, { every: SCHEDULES_MS });
   const counted = useResource("overview stats", () => clientWithin(COUNTED_S).jobs.stats({}));
   const dead = useDeadCounts(groups.data.value?.groups);
   const points = usePoints({ history, range });

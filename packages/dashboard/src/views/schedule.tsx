@@ -4,7 +4,7 @@ import { useEffect } from "preact/hooks";
 import { AdminError, api, may } from "../app/api.js";
 import { dayAndClock, duration, exact, shortId } from "../app/format.js";
 import { jobHref, jobsHref } from "../app/links.js";
-import { onJobs } from "../app/live.js";
+import { follow } from "../app/live.js";
 import { now } from "../app/now.js";
 import { useResource } from "../app/resource.js";
 import { go, hrefOf, route } from "../app/router.js";
@@ -45,20 +45,7 @@ async function load(name: string): Promise<Loaded> {
 export default function Schedule(): JSX.Element {
   const name = route.value.parts[1] ?? "";
   const one = useResource(`schedule ${name}`, () => load(name), { every: EVERY_MS });
-  useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const off = onJobs((jobs) => {
-      if (!jobs.some(({ schedule }) => schedule?.name === name)) return;
-      timer ??= setTimeout(() => {
-        timer = undefined;
-        void one.reload();
-      }, RELOAD_MS);
-    });
-    return () => {
-      off();
-      clearTimeout(timer);
-    };
-  }, [one, name]);
+  useEffect(() => follow(({ schedule }) => schedule?.name === name, one.reload, RELOAD_MS), [one, name]);
   const { value: data } = one.data;
   const { value: error } = one.error;
   if (error instanceof AdminError && error.status === 404) {

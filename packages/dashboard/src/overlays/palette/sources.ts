@@ -6,6 +6,7 @@ import { jobsHref, scheduleHref } from "../../app/links.js";
 import { isPaused, stats } from "../../app/live.js";
 import { now } from "../../app/now.js";
 import { hrefOf } from "../../app/router.js";
+import { loadSchedules } from "../../app/schedules.js";
 import { nextTheme } from "../../app/theme.js";
 import { act } from "../../app/toasts.js";
 import type { IconName } from "../../ui/icon.js";
@@ -29,9 +30,9 @@ export interface Loaded {
 }
 
 /** What is not on the page already. */
-export async function loadSources(): Promise<Loaded> {
+export async function loadSources(text: string): Promise<Loaded> {
   if (!may("viewer")) return { schedules: [], types: [] };
-  const [{ schedules }, { types }] = await Promise.all([api.schedules.list({ limit: 200 }), api.types.list()]);
+  const [{ schedules }, { types }] = await Promise.all([loadSchedules(api, text), api.types.list()]);
   return { schedules, types };
 }
 

@@ -1,4 +1,4 @@
-import { readSchedule, readScheduleName, updateScheduleBy } from "../../engine/scheduler/schedules.js";
+import { readSchedule, readScheduleName, updateScheduleBy, type Schedule } from "../../engine/scheduler/schedules.js";
 import { engineOf, type Holdfast } from "../../engine/client/holdfast.js";
 import { isShownWhole, readJob } from "../../engine/client/job-view.js";
 import { readId } from "../../job/uuid.js";
@@ -13,6 +13,7 @@ import { pauseQueues, readQueues } from "../../engine/client/queues.js";
 import { readTransitions } from "../../engine/events/read-transitions.js";
 import type { UserJobs } from "../../engine/client/user-jobs.js";
 import { DEFAULTS } from "../../defaults.js";
+import { PAGE_SIZE } from "../contract/schemas.js";
 import { JobNotFoundError, ScheduleNotFoundError } from "../../errors.js";
 import type { Job } from "../../job/job.js";
 import { isLive } from "../../live-worker.js";
@@ -167,9 +168,17 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   "operations.get": ({ operations }, { id }) => operations.get(id),
   "operations.stop": ({ operations }, { id }) => operations.stop(id),
 
-  "schedules.list": async ({ hf }, query) => {
-    const { schedules, cursor } = await hf.schedules.list(query);
-    return { schedules: schedules.map(scheduleSummary), cursor };
+  "schedules.list": async ({ hf }, { search, ...query }) => {
+    const { limit = PAGE_SIZE.default } = query;
+    const found: Schedule[] = [];
+    let cursor: string | null = query.cursor ?? null;
+    for (let page = 0; page < (search === undefined ? 1 : SEARCHED_PAGES); page++) {
+      const read = await hf.schedules.list({ ...query, limit: limit - found.length, cursor });
+      found.push(...read.schedules.filter((schedule) => hasWords(schedule, search ?? "")));
+      ({ cursor } = read);
+      if (cursor === null || found.length >= limit) break;
+    }
+    return { schedules: found.map(scheduleSummary), cursor };
   },
   "schedules.preview": async ({ hf }, { count, ...timing }) =>
     runs(await hf.schedules.preview(withoutNulls(timing) as unknown as Timing, count)),
@@ -284,6 +293,17 @@ async function admitLane(
   if (given.queue === undefined && given.priority === undefined) return;
   const { queue, priority } = engineOf(hf).types.get(type) ?? DEFAULTS;
   await lanes.admit(given.queue ?? queue, given.priority ?? priority);
+}
+
+/** Pages that one search of schedules reads. */
+const SEARCHED_PAGES = 10;
+
+function hasWords({ name, type, queue, cron, timezone, tags }: Schedule, search: string): boolean {
+  const text = [name, type, queue, cron, timezone, ...tags].join("\n").toLowerCase();
+  return search
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => text.includes(word));
 }
 
 type Timing = ScheduleTiming & Pick<ScheduleSettings, "startAt" | "endAt">;

@@ -494,6 +494,8 @@ export interface Calls {
       enabled?: boolean;
       type?: string;
       user?: string;
+      /** All of its words occur in the name, type, queue, pattern, time zone or tags. */
+      search?: string;
       limit?: number;
       cursor?: string;
     };

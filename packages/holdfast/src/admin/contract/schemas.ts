@@ -482,6 +482,9 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
       enabled: z.boolean().optional().describe("Schedules that are enabled, or that are not."),
       type: string(LIMITS.typeLength).optional().describe("Schedules of this job type."),
       user: string(LIMITS.userLength).optional().describe("Schedules of this user."),
+      search: string(200)
+        .optional()
+        .describe("Schedules with all of these words in their name, type, queue, pattern, time zone or tags."),
       limit,
       cursor,
     }),
