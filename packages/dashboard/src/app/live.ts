@@ -100,7 +100,8 @@ export function startLive(): void {
   document.addEventListener("visibilitychange", () => (isVisible.value = !document.hidden));
   const channel = typeof BroadcastChannel === "undefined" ? null : new BroadcastChannel(CHANNEL);
   channel?.addEventListener("message", ({ data }) => {
-    if (!isLive.peek() || !isMessage(data)) return;
+    // Another tab may have another role: the cookie has changed, and this one will notice soon.
+    if (!isLive.peek() || !may("viewer") || !isMessage(data)) return;
     stream.value = "open";
     receive(data);
   });

@@ -7,7 +7,7 @@ import { follow } from "../app/live.js";
 import { now } from "../app/now.js";
 import { placeOf } from "../app/opened-from.js";
 import { useResource } from "../app/resource.js";
-import { go, hrefOf, route } from "../app/router.js";
+import { go, listHref, route } from "../app/router.js";
 import { Confirm } from "../ui/confirm.js";
 import { Icon } from "../ui/icon.js";
 import { Empty, Pending } from "../ui/page-states.js";
@@ -66,7 +66,7 @@ function listShortcuts(id: string): () => void {
     if (other != null) go(jobHref(other), { replace: true });
   };
   return addShortcuts([
-    { key: "Escape", about: "Go back to the list", run: () => go(placeOf(id)?.href ?? hrefOf("/jobs")) },
+    { key: "Escape", about: "Go back to the list", run: () => go(listHref("jobs")) },
     { key: "j", about: "Next job of the list", run: open("next") },
     { key: "k", about: "Previous job of the list", run: open("previous") },
   ]);
@@ -82,7 +82,7 @@ function Missing({ id }: { id: string }): JSX.Element {
         It may have been deleted, by hand or at the end of its retention.{" "}
         {!may("viewer") && "Only your own jobs are shown."}
       </p>
-      <a class="btn" href={hrefOf("/jobs")}>
+      <a class="btn" href={listHref("jobs")}>
         Show all jobs
       </a>
     </Empty>
@@ -207,7 +207,7 @@ function Loaded({ id, loaded, isDeleted, onChange }: LoadedProps): JSX.Element {
           danger
           onClose={() => setAsking(null)}
           onConfirm={async () => {
-            if (await runAction("delete", job)) go(placeOf(id)?.href ?? hrefOf("/jobs"), { replace: true });
+            if (await runAction("delete", job)) go(listHref("jobs"), { replace: true });
             else await onChange();
             return true;
           }}

@@ -55,11 +55,7 @@ export default function Jobs(): JSX.Element {
   const rows = list?.rows.value;
   useEffect(() => {
     // For the page of a job: which one comes before it, and which after.
-    if (rows !== undefined)
-      rememberList(
-        `${location.pathname}${location.search}`,
-        rows.map(({ id }) => id),
-      );
+    if (rows !== undefined) rememberList(rows.map(({ id }) => id));
   }, [rows]);
   useLayoutEffect(() => addShortcuts([{ key: ".", about: "Show the new jobs", run: reload }]), [list]);
 
