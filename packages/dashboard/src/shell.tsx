@@ -32,7 +32,7 @@ const ofJob = () => import("./job.js");
 const more = () => import("./more.js");
 
 /** The views, by the first part of their path. */
-const VIEWS: Readonly<Record<string, ViewLine>> = {
+export const VIEWS: Readonly<Record<string, ViewLine>> = {
   "": { title: "Overview", icon: "overview", role: "viewer" },
   jobs: { title: "Jobs", icon: "jobs", role: "user", loadOne: async () => (await ofJob()).Job },
   failures: { title: "Failures", icon: "failures", role: "viewer", load: async () => (await more()).Failures },
@@ -56,7 +56,7 @@ const GROUPS = [
   ["audit", "tokens"],
 ] as const;
 
-function isShown({ role }: ViewLine): boolean {
+export function isShown({ role }: ViewLine): boolean {
   return role === "user" ? typeof session.value === "object" : may(role);
 }
 

@@ -42,6 +42,13 @@ export default function Overview(): JSX.Element {
   const byQueue = useResource("overview history by queue", (client) => client.history.get({ by: "queue" }), {
     every: HISTORY_MS,
   });
+  // The last hour is there already.
+  const depth = useResource(
+    `overview depth ${range}`,
+    async ({ history: past }) =>
+      range === "1h" ? undefined : past.get({ from: startOfMinute(serverNow() - ms), resolution, by: "queue" }),
+    { every: everyMs },
+  );
   const queues = useResource("overview queues", (client) => client.queues.list({}), { every: EVERY_MS });
   const workers = useResource("overview workers", (client) => client.workers.list({}), { every: EVERY_MS });
   const groups = useResource("overview errors", (client) => client.errors.list({ limit: 100 }), { every: EVERY_MS });
@@ -95,7 +102,13 @@ export default function Overview(): JSX.Element {
             <Skeleton rows={8} />
           </div>
         ) : (
-          <QueuesCard stats={current} queues={queues.data.value?.queues} byQueue={byQueue.data.value} />
+          <QueuesCard
+            stats={current}
+            queues={queues.data.value?.queues}
+            byQueue={byQueue.data.value}
+            depth={depth.data.value}
+            range={range}
+          />
         )}
         <FailuresCard groups={groups} />
       </div>

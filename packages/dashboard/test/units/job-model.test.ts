@@ -19,6 +19,7 @@ function job(changes: Partial<JobDetail> = {}): JobDetail {
     priority: 0,
     user: null,
     attempt: 0,
+    fence: 0,
     maxAttempts: 3,
     runAt: at(0),
     dueAt: at(0),
@@ -62,6 +63,14 @@ function attempt(number: number, from: number, to: number, end: Attempt["end"]):
 }
 
 describe("the timeline of a job", () => {
+  it("has the fencing token of the current lease", () => {
+    const leased = { attempt: 2, fence: 7, worker: "w-2", claimedAt: at(30), attempts: [attempt(1, 10, 20, "failed")] };
+    const last = (more: Partial<JobDetail>) =>
+      timelineOf(job({ ...leased, ...more }), START + 60_000).transitions.at(-1);
+    expect(last({ state: "running", startedAt: at(30) })).toMatchObject({ kind: "running", worker: "w-2", fence: 7 });
+    expect(last({ state: "claimed" })).toMatchObject({ kind: "claimed", worker: "w-2", fence: 7 });
+  });
+
   it("has each stretch, to its end", () => {
     const dead = job({
       state: "dead",

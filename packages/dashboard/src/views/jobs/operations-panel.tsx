@@ -77,7 +77,7 @@ function OperationCard({ shown: { operation, expected } }: { shown: Shown }): JS
             {isRunning && <Until operation={operation} share={share} />}
           </span>
           {may("admin") && (
-            <a class="link push" href={hrefOf("/audit")}>
+            <a class="link push" href={auditHref(operation)}>
               Audit
             </a>
           )}
@@ -94,6 +94,12 @@ function OperationCard({ shown: { operation, expected } }: { shown: Shown }): JS
       )}
     </div>
   );
+}
+
+/** The entries of its actor while it ran. */
+function auditHref({ actor, startedAt, endedAt }: OperationResult): string {
+  // Its start is recorded after it has begun, and its end before it is over.
+  return hrefOf("/audit", { actor, after: startedAt, before: endedAt ?? undefined });
 }
 
 /** When it ends at the speed so far; from 5 seconds on, and if that is not at once. */

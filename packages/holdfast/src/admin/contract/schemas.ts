@@ -192,6 +192,7 @@ const detail = z
     ...summary.shape,
     input: z.unknown(),
     output: z.unknown(),
+    fence: z.int(),
     trace: z.record(z.string(), z.string()).nullable(),
     attempts: z.array(attempt),
     log: z.array(z.object({ at: time, line: z.string() })),
