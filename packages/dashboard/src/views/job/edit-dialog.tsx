@@ -91,7 +91,7 @@ export function EditDialog({ loaded, isRerun, onClose, onDone }: EditDialogProps
             </p>
           )}
           <Button onClick={onClose}>{isRerun ? "Cancel" : "Keep as it is"}</Button>
-          <Button kind="primary" disabled={read.error !== undefined} onClick={save}>
+          <Button kind="primary" type="submit" disabled={read.error !== undefined}>
             {isRerun ? "Enqueue a new job" : "Save"}
           </Button>
         </>
