@@ -261,7 +261,8 @@ inBrowser("by the keyboard alone, an operator", () => {
     const { page } = await openSelected();
     await page.keyboard.press("Escape");
     await press(page, /Export/);
-    await page.getByRole("menuitem", { name: "CSV" }).first().waitFor();
+    // The menu takes the focus after it has opened.
+    await page.locator("[role=menuitem]:focus").waitFor();
     const saved = page.waitForEvent("download");
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("Enter");
