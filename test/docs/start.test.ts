@@ -19,7 +19,7 @@ function start(before: readonly string[] = []) {
   mkdirSync(join(home, "scripts"));
   cpSync(join(ROOT, "scripts/start.mjs"), join(home, "scripts/start.mjs"));
   for (const name of ["examples", "packages"]) symlinkSync(join(ROOT, name), join(home, name));
-  const [command = "", ...args] = [...before, process.execPath, join(home, "scripts/start.mjs")];
+  const [command, ...args] = [...before, process.execPath, join(home, "scripts/start.mjs")];
   const child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
   const ended = new Promise<number | null>((resolve) => child.once("close", resolve));
   onTestFinished(async () => {
@@ -64,6 +64,6 @@ describe("npm start", () => {
     expect(await stats.json()).toMatchObject({ states: { completed: 3 } });
     type("\u0003");
     expect(await ended).toBe(0);
-    await expect(fetch(url)).rejects.toThrow();
+    await expect(fetch(url)).rejects.toThrow("fetch failed");
   });
 });

