@@ -98,8 +98,9 @@ function OperationCard({ shown: { operation, expected } }: { shown: Shown }): JS
 
 /** The entries of its actor while it ran. */
 function auditHref({ actor, startedAt, endedAt }: OperationResult): string {
-  // Its start is recorded after it has begun, and its end before it is over.
-  return hrefOf("/audit", { actor, after: startedAt, before: endedAt ?? undefined });
+  // Times of other servers differ a little, and the entry of its end may be of the same millisecond.
+  const before = endedAt === null ? undefined : new Date(Date.parse(endedAt) + 1_000).toISOString();
+  return hrefOf("/audit", { actor, after: startedAt, before });
 }
 
 /** When it ends at the speed so far; from 5 seconds on, and if that is not at once. */
