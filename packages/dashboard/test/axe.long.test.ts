@@ -138,7 +138,7 @@ inBrowser.each(["light", "dark"] as const)("axe, %s", (colorScheme) => {
       ["/schedules", "No schedules yet"],
       ["/queues", /queue/i],
       ["/workers", "No worker is running"],
-      ["/audit?actor=nobody", "No entry matches"],
+      ["/audit?actor=unknown", "No entry matches"],
     ] as const) {
       await show(path);
       await page.locator("main .empty, main .none").getByText(text).first().waitFor();
