@@ -4,7 +4,16 @@ import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import Sqlite from "better-sqlite3";
 import { holdfast, job } from "holdfast";
-import { database, migrate, readCount, readTime, type PackSchema, type Steps, type Transaction } from "holdfast/pack";
+import {
+  checkTransactions,
+  database,
+  migrate,
+  readCount,
+  readTime,
+  type PackSchema,
+  type Steps,
+  type Transaction,
+} from "holdfast/pack";
 import type pg from "pg";
 import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { z } from "zod";
@@ -55,6 +64,32 @@ describeDatabases((open) => {
     const [row] = await db.query(`SELECT count(*) AS n FROM ${db.table("shop_orders")}`);
     expect([readCount(row?.["n"]), (await hf.stats()).states.pending]).toEqual([1, 1]);
     await hf.close();
+  });
+
+  it("refuses a client whose jobs are on another kind of store", async () => {
+    const db = database(given.db);
+    await migrate(db, schema(1));
+    const ship = job({ type: "order.ship", run() {} });
+    const own = await holdfast({ store: given.store(), jobs: [ship], logger: false });
+    const other = await holdfast({ store: "sqlite::memory:", jobs: [ship], logger: false });
+    await checkTransactions(db, own, ship);
+    await expect(checkTransactions(db, other, ship)).rejects.toMatchObject({ code: "INVALID_OPTION" });
+    expect((await own.stats()).states.pending).toBe(0);
+    await own.close();
+    await other.close();
+  });
+
+  it("rolls back on SQLite what an async function around a client could lose", async () => {
+    const db = database(given.db);
+    await migrate(db, schema(1));
+    const insert = (call: () => Promise<unknown>): Promise<void> =>
+      db.transaction(function* (tx): Steps<void> {
+        yield* tx.query(`INSERT INTO ${db.table("shop_orders")} (id) VALUES (1)`);
+        yield* tx.call(call);
+      });
+    const late = insert(() => Promise.reject(new Error("late")));
+    await expect(late).rejects.toThrow(given.dialect === "sqlite" ? "was not done when it returned" : "late");
+    expect(await db.query(`SELECT id FROM ${db.table("shop_orders")}`)).toEqual([]);
   });
 
   it("leaves no connection in a transaction after an error", async () => {

@@ -122,7 +122,8 @@ export function newsletter(options: NewsletterOptions): NewsletterPack {
   readFunction(message, "message", "(newsletter, subscriber) => ({ subject, htmlBody })");
   if (countSubscribers !== undefined) readFunction(countSubscribers, "countSubscribers", "() => 1000");
   if (from !== undefined) readFrom(from);
-  const records = readStorage(options, { sql: sqlRecords, methods: ["install", "schedule", "start", "finish"] });
+  const storage = readStorage(options, { sql: sqlRecords, methods: ["install", "schedule", "start", "finish"] });
+  const { records } = storage;
   const clock = options.clock ?? { now: () => Date.now() };
   const now = (): Date => new Date(clock.now());
 
@@ -152,10 +153,10 @@ export function newsletter(options: NewsletterOptions): NewsletterPack {
   );
 
   /** The scope ends with the first claim: a run that was moved meanwhile enqueues its next job under the same key. */
-  async function enqueueRun(hf: Pick<HandlerClient, "enqueue">, run: SendRun, tx?: unknown): Promise<string> {
-    const { id } = await enqueueIn(hf, run, tx);
-    return id;
+  async function enqueueRun(hf: Pick<HandlerClient, "enqueue">, run: SendRun): Promise<string> {
+    return (await enqueueIn(hf, run, undefined)).id;
   }
+  /** Not async: on SQLite an error must be thrown before the transaction commits. */
   function enqueueIn(
     hf: Pick<HandlerClient, "enqueue">,
     { id, scheduledFor }: Pick<SendRun, "id" | "scheduledFor">,
@@ -191,7 +192,7 @@ export function newsletter(options: NewsletterOptions): NewsletterPack {
     send,
     async install(hf) {
       readClient(hf);
-      await records.install();
+      await storage.install(hf, send);
     },
 
     async create(content) {
@@ -218,15 +219,15 @@ export function newsletter(options: NewsletterOptions): NewsletterPack {
       readClient(hf);
       const scheduledFor = new Date(instantMs(at, "at"));
       const before = await requireRun(sendRunId);
-      let enqueued: Promise<string> | undefined;
+      let enqueued: Promise<{ id: string }> | undefined;
       const moved = await records.move(
         sendRunId,
         scheduledFor,
-        (tx) => (enqueued = enqueueRun(hf, { ...before, scheduledFor }, tx)),
+        (tx) => (enqueued = enqueueIn(hf, { ...before, scheduledFor }, tx)),
       );
       if (!moved) throw new SendRunNotScheduledError(sendRunId, (await requireRun(sendRunId)).status);
       // If the job had been deleted, there is a new one.
-      const jobId = await enqueued;
+      const jobId = (await enqueued)?.id;
       if (jobId !== undefined && jobId !== before.jobId) await records.setJob(sendRunId, jobId);
       return requireRun(sendRunId);
     },

@@ -132,7 +132,8 @@ export function passwordReset<User extends ResetUser>(options: PasswordResetOpti
   readFunction(message, "message", "({ link }) => ({ subject, textBody })");
   const ttlMs = readTtl(options.ttl ?? HOUR_MS);
   const limit = readLimit(options.limit ?? 5);
-  const records = readStorage(options, { sql: sqlRecords, methods: METHODS });
+  const storage = readStorage(options, { sql: sqlRecords, methods: METHODS });
+  const { records } = storage;
   const logger = readPort(options.logger ?? stderr, "logger", ["error"], "pass a logger such as pino's");
   const now = (): Date => new Date(clock.now());
   const requestFor = resetRequests({ mail, template: TEMPLATE, users, records, limit, perMs: HOUR_MS, ttlMs, clock });
@@ -150,7 +151,7 @@ export function passwordReset<User extends ResetUser>(options: PasswordResetOpti
     jobs: Object.freeze([]),
     async install(hf: Holdfast) {
       readClient(hf);
-      await records.install();
+      await storage.install(hf, mail.send);
     },
     request(hf: Holdfast) {
       readClient(hf);
