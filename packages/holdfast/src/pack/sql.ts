@@ -78,6 +78,7 @@ interface PooledClient extends PostgresClient {
 /** The parts of a `pg` pool that packs use. */
 export interface PostgresPool extends PostgresClient {
   connect(): Promise<PooledClient>;
+  on?(event: "error", listener: (error: Error) => void): unknown;
 }
 
 export interface DatabaseOptions {

@@ -14,7 +14,7 @@ import {
   type Steps,
   type Transaction,
 } from "holdfast/pack";
-import type pg from "pg";
+import pg from "pg";
 import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { z } from "zod";
 import { describeDatabases, type PackDatabase } from "./scene.js";
@@ -122,6 +122,21 @@ describeDatabases((open) => {
     await expect(work).rejects.toThrow(/connection/i);
     expect(uncaught).toEqual([]);
     expect(await database(pool).query("SELECT 1 AS one")).toEqual([{ one: 1 }]);
+  });
+
+  it("an idle connection that breaks does not end the process", async () => {
+    if (given.dialect === "sqlite") return;
+    const helper = given.db as pg.Pool;
+    const pool = new pg.Pool({ ...helper.options, max: 1 });
+    onTestFinished(() => pool.end());
+    const [db] = [database(pool), database(pool)];
+    expect(pool.listenerCount("error")).toBe(1);
+    const [row] = await db.query("SELECT pg_backend_pid() AS pid");
+    // Without a listener, emitting the error throws.
+    const broken = new Promise((resolve) => void pool.once("remove", resolve));
+    await helper.query("SELECT pg_terminate_backend($1)", [row?.["pid"]]);
+    await broken;
+    expect(await db.query("SELECT 1 AS one")).toEqual([{ one: 1 }]);
   });
 
   it("work that does not end after its signal frees its connection and its locks", async () => {
