@@ -65,7 +65,7 @@ export class Tour {
     return this.#backend;
   }
 
-  /** With these variables. Without the queue, the pruner runs every second, because nobody watches for a minute. */
+  /** With these variables. Without the queue, the pruner runs every second, because the first run is otherwise after a minute. */
   async restart(env: Readonly<Record<string, string>> = {}): Promise<void> {
     await this.#backend.stop();
     const config = this.settings(env);

@@ -106,7 +106,7 @@ export function discord(given: DiscordOptions): DiscordPack {
       if (read.users === null) {
         throw new InvalidOptionError(
           "users",
-          "is missing in discord(…): it says whether somebody else has linked the account",
+          "is missing in discord(…): it says whether another user has linked the account",
         );
       }
       if (!isId(account)) throw new InvalidOptionError("account", "must be an id of Discord: a string of digits");

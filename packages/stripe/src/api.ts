@@ -76,7 +76,7 @@ async function get(api: StripeClient, path: string, { account, version, signal }
   return callStripe(request, { action, ...(signal !== undefined && { signal }) });
 }
 
-/** What {@link callStripe} is told about a call. */
+/** Options of {@link callStripe}. */
 export interface StripeCall {
   /** What the call does, for the message of an error: without ids and names of customers. */
   readonly action: string;

@@ -122,21 +122,21 @@ describe("E-05 over SMTP", () => {
     const own = smtp({ url: server.url, nodemailer: { maxMessages: 1 } });
     onTestFinished(() => own.close?.());
     const send = () => own.send(message({ to: [ADA, BOB] }), context()).catch((error: unknown) => error as Error);
-    server.answer("RCPT TO:<bob", "450 4.2.0 greylisted");
+    server.respondTo("RCPT TO:<bob", "450 4.2.0 greylisted");
     expect(await send()).toMatchObject({ responseCode: 450 });
-    server.answer("RCPT TO:<bob", "250 ok");
+    server.respondTo("RCPT TO:<bob", "250 ok");
     for (const [command, response] of [
       ["AUTH", "535 5.7.8 wrong password"],
       ["MAIL FROM", "550 5.1.8 sender refused"],
       ["DATA", "554 5.6.0 refused"],
     ] as const) {
-      const accepted = server.answer(command, response);
+      const accepted = server.respondTo(command, response);
       const error = await send();
       expect(error).toBeInstanceOf(NotRetryable);
       expect((error as Error).message).toContain(response);
-      server.answer(command, accepted);
+      server.respondTo(command, accepted);
     }
-    // After a retry by hand, to the recipient who was deferred.
+    // After a manual retry, to the recipient who was deferred.
     expect(await send()).toMatchObject({ accepted: ["ada@example.com", "bob@example.com"], rejected: [] });
     expect(server.recipients).toEqual([["ada@example.com"], ["bob@example.com"]]);
   });
@@ -212,13 +212,13 @@ describe("smtp()", () => {
   });
 });
 
-/** A server that responds to each command as it is told. */
+/** A server that responds to each command as `respondTo` says. */
 async function smtpServer(): Promise<{
   url: string;
   /** The recipients of each mail that was accepted. */
   recipients: string[][];
   /** Sets the response to commands that begin with this, and returns the one before. */
-  answer: (command: string, response: string) => string;
+  respondTo: (command: string, response: string) => string;
 }> {
   const responses = new Map([
     ["EHLO", "250-localhost\r\n250 AUTH PLAIN"],
@@ -248,7 +248,7 @@ async function smtpServer(): Promise<{
   return {
     url: `smtp://user:password@127.0.0.1:${(server.address() as AddressInfo).port}`,
     recipients,
-    answer(command, response) {
+    respondTo(command, response) {
       const before = responses.get(command) ?? "250 ok";
       responses.set(command, response);
       return before;
