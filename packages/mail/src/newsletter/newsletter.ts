@@ -14,6 +14,7 @@ import {
 } from "./errors.js";
 import { defaultMessage, newsletterTemplate, type NewsletterMessage, type Subscriber } from "./mails.js";
 import type { DeliveryCounts, Newsletter, NewsletterRecords, SendRun } from "./records.js";
+import { reconcile } from "./reconcile.js";
 import { sendRun, type SendRunInput, type SendRunOutput, type SendRunParts } from "./send-run.js";
 import { sqlRecords } from "./sql-records.js";
 
@@ -79,6 +80,11 @@ export interface NewsletterPack {
   run(sendRunId: string): Promise<SendRunReport | null>;
   /** The runs of a newsletter with the counts of their mails, the latest first, at most 100. Two statements, however many runs there are. */
   runs(newsletterId: string): Promise<SendRunReport[]>;
+  /**
+   * Counts mails as failed whose job was cancelled, deleted, or is dead because its last worker crashed: nothing else reports those. Call it when a
+   * run should have ended. Returns how many mails it corrected. Reads the mails of the run that are still queued, and their jobs.
+   */
+  reconcile(hf: Holdfast, sendRunId: string): Promise<number>;
   /** Enqueues the job of every due run that has none, for example because it was deleted. */
   dispatchDue(hf: Holdfast, options?: DispatchOptions): Promise<DispatchedRun[]>;
 }
@@ -245,6 +251,11 @@ export function newsletter(options: NewsletterOptions): NewsletterPack {
       return run === null ? null : ((await reportsOf([run]))[0] ?? null);
     },
     runs: async (newsletterId) => reportsOf(await records.runs(newsletterId, MAX_LISTED)),
+    async reconcile(hf, sendRunId) {
+      readClient(hf);
+      await requireRun(sendRunId);
+      return reconcile(hf, records, sendRunId);
+    },
     async dispatchDue(hf, given = {}) {
       readClient(hf);
       return dispatchDue(hf, { records, enqueueRun: (run) => enqueueRun(hf, run), now: now() }, given);
