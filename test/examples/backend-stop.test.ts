@@ -23,6 +23,6 @@ it("the backend stops its jobs before its HTTP server", async () => {
   await stopping;
   const { rows } = await client.query("SELECT state FROM holdfast.jobs WHERE id = $1", [id]);
   expect(rows).toEqual([{ state: "completed" }]);
-  await expect(fetch(backend.url)).rejects.toThrow();
+  await expect(fetch(backend.url)).rejects.toThrow("fetch failed");
   await client.end();
 });

@@ -355,10 +355,7 @@ export function newsletterTests(open: () => Promise<PackDatabase>): void {
     // The run; its mails wait.
     await hf.runNext();
     const { jobs } = await hf.list({ type: "email.send", limit: 5 });
-    const [cancelled, removed, lost, completed, skipped] = jobs.map(({ id }) => id) as [
-      string,
-      ...string[],
-    ] as string[];
+    const [cancelled, removed, lost, completed, skipped] = jobs.map(({ id }) => id);
     await hf.cancel(cancelled!);
     await hf.remove(removed!);
     // Its last lease expires.
