@@ -18,6 +18,7 @@ const ENTRIES = {
   admin: "admin/index.js",
   opentelemetry: "observe/opentelemetry/index.js",
   sentry: "observe/sentry.js",
+  config: "config/load.js",
   pack: "pack/index.js",
   "pack-command": "cli/pack-program.js",
   store: "stores/contract.js",

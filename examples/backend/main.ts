@@ -1,4 +1,6 @@
 import { once } from "node:events";
+import { join } from "node:path";
+import { loadConfig } from "holdfast/config";
 import { startPostgres } from "./postgres.js";
 import { Tour } from "./walk/tour.js";
 import { printAddresses, walk } from "./walk/walk.js";
@@ -12,10 +14,14 @@ if (unknown !== undefined) {
 
 const interrupted = Promise.race(["SIGINT", "SIGTERM", "SIGHUP"].map((signal) => once(process, signal)));
 
+/** Those of holdfast.toml in this folder, overridden by variables such as HOLDFAST_JOBS_CONCURRENCY. */
+const settings = (env: Readonly<Record<string, string>> = {}) =>
+  loadConfig({ file: join(import.meta.dirname, "../holdfast.toml"), env: { ...process.env, ...env } });
+
 async function main(): Promise<void> {
   const postgres = await startPostgres();
   try {
-    const tour = await Tour.start(postgres.url);
+    const tour = await Tour.start(postgres.url, settings);
     try {
       printAddresses(tour);
       await Promise.race([walk(tour), interrupted.then(() => Promise.reject(new Error("Interrupted.")))]);

@@ -97,7 +97,7 @@ function withShortProperties() {
 
 /** The first group that a module belongs to: the modules of job.ts and more.ts. Each file compresses by itself, so there are few. */
 const GROUPS = [
-  ["job", /\/src\/(?:job\.|views\/job[/.]|ui\/(?:json-|schema-|sending)|overlays\/enqueue)/],
+  ["job", /\/src\/(?:job\.|views\/job[/.]|ui\/(?:json-(?!model)|schema-|sending)|overlays\/enqueue)/],
   [
     "more",
     /\/src\/(?:more\.|(?:views|overlays)\/(?!overview|jobs[/.]|failures\/placeholders)|ui\/(?:sign-in|toggle)\.)/,

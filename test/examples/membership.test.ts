@@ -40,7 +40,7 @@ describe("the walk through the membership site", () => {
 
   it("ends with exit code 0, prints no secret, and leaves no data", () => {
     expect(walk).toMatchObject({ code: 0, stderr: "" });
-    expect(walk.stdout).toMatch(/^12 stories in [\d.]+ s\. \d+ jobs are completed\.$/m);
+    expect(walk.stdout).toMatch(/^13 stories in [\d.]+ s\. \d+ jobs are completed\.$/m);
     expect(walk.stdout).not.toMatch(SECRET);
     expect(readdirSync(folders[0]!.path)).toEqual([]);
   });
@@ -64,6 +64,10 @@ describe("the walk through the membership site", () => {
     expect(story("Stripe repeats an event, and someone forges one")).toMatch(
       /20 times 200, one job, one payment, one receipt\.\n.*400, and nothing is stored/,
     );
+  });
+
+  it("E-07 a former Discord account loses its role, and one that joins later gets it", () => {
+    expect(story("Ada changes her Discord account")).toMatch(/former account lost the role.*got it when she joined/);
   });
 
   it("E-07 gives and takes Discord roles within Discord's limits", () => {

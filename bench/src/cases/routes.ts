@@ -29,12 +29,12 @@ export interface Site {
 export async function startSite(
   { bed }: Bench,
   url: string,
-  { draining, sameProcess }: { draining: boolean; sameProcess: boolean },
+  { draining, sameProcess, worker: hasWorker = true }: { draining: boolean; sameProcess: boolean; worker?: boolean },
 ): Promise<Site> {
   const { concurrency } = bed.limits;
   let listens: (port: number) => void = () => {};
   const listening = new Promise<number>((resolve) => (listens = resolve));
-  const worker = sameProcess ? (draining ? "drains" : "idle") : "none";
+  const worker = sameProcess && hasWorker ? (draining ? "drains" : "idle") : "none";
   const server = startRole("serve", { url, concurrency, worker }, (port) => listens(port));
   await server.ready;
   server.go();

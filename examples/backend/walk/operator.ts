@@ -16,7 +16,7 @@ export const operatorChanges: Story = {
     const disabled = await tour.commandByApi("schedules", "disable", "expired_auth_cleanup_daily");
     print(`holdfast schedules disable: ${disabled.stdout}`);
 
-    await tour.restart({ jobsEnabled: true });
+    await tour.restart();
     // Another process that creates the schedules which do not exist yet.
     const other = await tour.command(["process"]);
     checkEqual("The exit code of holdfast process", other.exitCode, 0);

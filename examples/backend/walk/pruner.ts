@@ -1,18 +1,21 @@
 import { checkEqual } from "./check.js";
 import type { Story, Tour } from "./tour.js";
 
+/** The same switch for the backend and for the command. */
+const DISABLED = { HOLDFAST_JOBS_ENABLED: "false" };
+
 export const legacyPruner: Story = {
   title: "The legacy pruner runs only while the queue is disabled",
   async run(tour, print) {
     const kept = await tour.count("app_webhook_deliveries");
     await insertOldDeliveries(tour);
-    await tour.restart({ jobsEnabled: false });
+    await tour.restart(DISABLED);
     await tour.waitFor("the pruner has deleted the old deliveries", async () =>
       (await tour.count("app_webhook_deliveries")) === kept ? true : null,
     );
     print(`queue disabled: the pruner deleted 700 deliveries, and kept ${kept}`);
     const waiting = await tour.runNow("session_cleanup_hourly");
-    const worker = await tour.command(["worker"], { HOLDFAST_JOBS_ENABLED: "false" });
+    const worker = await tour.command(["worker"], DISABLED);
     checkEqual("The exit code of holdfast worker", worker.exitCode, 0);
     print(`holdfast worker: ${worker.stdout}`);
     checkEqual("The state of a job without a worker", (await tour.job(waiting)).state, "pending");
@@ -20,7 +23,7 @@ export const legacyPruner: Story = {
     print(`GET /jobs/stats: ${stats.body.states.pending} job waits, for ${stats.body.oldestDueMs} ms; no worker runs`);
 
     await insertOldDeliveries(tour);
-    await tour.restart({ jobsEnabled: true });
+    await tour.restart();
     checkEqual("The state of the job that waited", (await tour.finished(waiting)).state, "completed");
     checkEqual("The deliveries while the queue is enabled", await tour.count("app_webhook_deliveries"), kept + 700);
     print("queue enabled: the job has run; the pruner deleted nothing");

@@ -21,7 +21,10 @@ const DEFAULTS = [
 export const defaultSchedules: Story = {
   title: "The default schedules are created once",
   async run(tour, print) {
-    const other = await startBackend({ databaseUrl: tour.databaseUrl, jobsEnabled: false });
+    const other = await startBackend({
+      databaseUrl: tour.databaseUrl,
+      config: tour.settings({ HOLDFAST_JOBS_ENABLED: "false" }),
+    });
     await other.stop();
     const { status, body } = await tour.call<{ schedules: Schedule[] }>("GET", "/schedules", { role: "viewer" });
     checkEqual("The status of GET /schedules", status, 200);

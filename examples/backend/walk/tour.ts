@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { TokenRole } from "holdfast";
+import type { LoadedConfig } from "holdfast/config";
 import { startBackend, type Backend } from "../backend.js";
 import { check } from "./check.js";
 import { runCommand, type CommandResult } from "./command.js";
@@ -18,6 +19,9 @@ export interface Reply<Body> {
   body: Body;
 }
 
+/** Reads the settings, with more variables. */
+export type Settings = (env?: Readonly<Record<string, string>>) => LoadedConfig;
+
 interface CallOptions {
   /** The role of the caller; null for a request without a token. Default: operator. */
   role?: TokenRole | null;
@@ -28,21 +32,27 @@ interface CallOptions {
 export class Tour {
   readonly databaseUrl: string;
   readonly tokens: Record<TokenRole, string>;
+  readonly settings: Settings;
   #backend: Backend;
 
-  private constructor(databaseUrl: string, backend: Backend, tokens: Record<TokenRole, string>) {
+  private constructor(
+    { databaseUrl, settings }: { databaseUrl: string; settings: Settings },
+    backend: Backend,
+    tokens: Record<TokenRole, string>,
+  ) {
     this.databaseUrl = databaseUrl;
+    this.settings = settings;
     this.#backend = backend;
     this.tokens = tokens;
   }
 
-  static async start(databaseUrl: string): Promise<Tour> {
-    const backend = await startBackend({ databaseUrl, jobsEnabled: true });
+  static async start(databaseUrl: string, settings: Settings): Promise<Tour> {
+    const backend = await startBackend({ databaseUrl, config: settings() });
     const create = async (role: TokenRole): Promise<string> => {
       const { token } = await backend.hf.tokens.create({ name: role, role, ...(role === "user" && { user: "ada" }) });
       return token;
     };
-    return new Tour(databaseUrl, backend, {
+    return new Tour({ databaseUrl, settings }, backend, {
       user: await create("user"),
       viewer: await create("viewer"),
       operator: await create("operator"),
@@ -55,9 +65,11 @@ export class Tour {
     return this.#backend;
   }
 
-  async restart({ jobsEnabled }: { jobsEnabled: boolean }): Promise<void> {
+  /** With these variables. Without the queue, the pruner runs every second, because the first run is otherwise after a minute. */
+  async restart(env: Readonly<Record<string, string>> = {}): Promise<void> {
     await this.#backend.stop();
-    this.#backend = await startBackend({ databaseUrl: this.databaseUrl, jobsEnabled });
+    const config = this.settings(env);
+    this.#backend = await startBackend({ databaseUrl: this.databaseUrl, config, pruneEvery: "1s" });
   }
 
   /** Calls the admin API over HTTP. */

@@ -51,6 +51,10 @@ export class Members {
     return memberOf(this.#db.prepare("SELECT * FROM members WHERE email = ?").get(email));
   }
 
+  byDiscord(discordId: string): Member | null {
+    return memberOf(this.#db.prepare("SELECT * FROM members WHERE discord_id = ?").get(discordId));
+  }
+
   byUnsubscribeKey(key: string): Member | null {
     return memberOf(this.#db.prepare("SELECT * FROM members WHERE unsubscribe_key = ?").get(key));
   }
@@ -90,6 +94,11 @@ export class Members {
   setDiscord(id: string, discordId: string | null): boolean {
     const { changes } = this.#db.prepare("UPDATE OR IGNORE members SET discord_id = ? WHERE id = ?").run(discordId, id);
     return changes === 1;
+  }
+
+  /** The members who have linked a Discord account. */
+  linkedToDiscord(): string[] {
+    return this.#db.prepare<[], string>("SELECT id FROM members WHERE discord_id IS NOT NULL").pluck().all();
   }
 
   countSubscribers(): number {

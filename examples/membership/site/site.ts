@@ -1,8 +1,8 @@
-import { discord, type DiscordPack } from "@holdfast/discord";
+import { discord, redact as discordRedact, type DiscordPack } from "@holdfast/discord";
 import { mail, newsletter, passwordReset, redact as mailRedact } from "@holdfast/mail";
 import type { Mail, NewsletterPack, PasswordReset } from "@holdfast/mail";
 import { smtp } from "@holdfast/mail/smtp";
-import { redact as stripeRedact, type StripePack } from "@holdfast/stripe";
+import { callStripe, redact as stripeRedact, type StripePack } from "@holdfast/stripe";
 import { holdfast, job, type Holdfast, type JobType } from "holdfast";
 import Stripe from "stripe";
 import { z } from "zod";
@@ -45,7 +45,13 @@ export async function openSite(config: SiteConfig, url: string): Promise<Site> {
   const db = openDatabase(config.file);
   const members = new Members(db);
   const memberships = new Memberships(db);
-  const sdk = new Stripe(config.stripe.secretKey, { ...config.stripe.api, telemetry: false });
+  const sdk = new Stripe(config.stripe.secretKey, {
+    ...config.stripe.api,
+    telemetry: false,
+    // Jobs are retried by the queue, and a visitor does not wait for a second request.
+    maxNetworkRetries: 0,
+    timeout: 20_000,
+  });
 
   const post = mail({
     transport: smtp(config.smtpUrl),
@@ -77,26 +83,42 @@ export async function openSite(config: SiteConfig, url: string): Promise<Site> {
     ...config.discord,
     entitlements: (member) => memberships.entitlementsOf(member),
     members: (member) => members.byId(member)?.discordId ?? null,
+    users: (account) => members.byDiscord(account)?.id ?? null,
+  });
+  // For members who have joined the Discord server since they linked their account.
+  const syncEveryone = job({
+    type: "discord.sync_everyone",
+    async run({ hf: own, signal }) {
+      for (const member of members.linkedToDiscord()) {
+        signal.throwIfAborted();
+        await roles.sync(own, member);
+      }
+    },
   });
   const payments = openPayments({ config: config.stripe, sdk, db, memberships, post, roles });
   const endMembership = job({
     type: "membership.end",
     input: z.strictObject({ member: z.string() }),
-    async run({ input, idempotencyKey }): Promise<EndOutput> {
+    async run({ input, idempotencyKey, signal }): Promise<EndOutput> {
       const membership = memberships.of(input.member);
       if (membership === null || !isActive(membership)) return { skipped: true, reason: "no membership" };
-      await sdk.subscriptions.cancel(membership.subscriptionId, {}, { idempotencyKey });
-      return { ended: membership.subscriptionId };
+      const { subscriptionId: id } = membership;
+      const ended = await callStripe(() => sdk.subscriptions.cancel(id, {}, { idempotencyKey }), {
+        action: "cancel the subscription",
+        signal,
+      });
+      return ended === null ? { skipped: true, reason: "the subscription has ended" } : { ended: id };
     },
   });
 
   const hf = await holdfast({
     store: `sqlite:${config.file}`,
-    jobs: [...post.jobs, ...reset.jobs, ...news.jobs, ...payments.jobs, ...roles.jobs, endMembership],
-    redact: [...mailRedact, ...stripeRedact],
+    jobs: [...post.jobs, ...reset.jobs, ...news.jobs, ...payments.jobs, ...roles.jobs, endMembership, syncEveryone],
+    redact: [...mailRedact, ...stripeRedact, ...discordRedact],
     ...(config.logger !== undefined && { logger: config.logger }),
   });
   for (const pack of [post, reset, news, payments, roles]) await pack.install(hf);
+  await hf.schedule("discord_roles_daily", { job: syncEveryone, cron: "30 4 * * *" });
   hf.work({ concurrency: 8 });
 
   return {

@@ -6,7 +6,7 @@ import { clock, short } from "./app/format.js";
 import { addShortcuts, startKeys } from "./app/keys.js";
 import { isPaused, stats } from "./app/live.js";
 import { now } from "./app/now.js";
-import { go, hrefOf, route } from "./app/router.js";
+import { go, hrefOf, listHref, route } from "./app/router.js";
 import { nextTheme, theme } from "./app/theme.js";
 import { announced, toast } from "./app/toasts.js";
 import { Button } from "./ui/button.js";
@@ -32,7 +32,7 @@ const ofJob = () => import("./job.js");
 const more = () => import("./more.js");
 
 /** The views, by the first part of their path. */
-const VIEWS: Readonly<Record<string, ViewLine>> = {
+export const VIEWS: Readonly<Record<string, ViewLine>> = {
   "": { title: "Overview", icon: "overview", role: "viewer" },
   jobs: { title: "Jobs", icon: "jobs", role: "user", loadOne: async () => (await ofJob()).Job },
   failures: { title: "Failures", icon: "failures", role: "viewer", load: async () => (await more()).Failures },
@@ -56,7 +56,7 @@ const GROUPS = [
   ["audit", "tokens"],
 ] as const;
 
-function isShown({ role }: ViewLine): boolean {
+export function isShown({ role }: ViewLine): boolean {
   return role === "user" ? typeof session.value === "object" : may(role);
 }
 
@@ -147,7 +147,7 @@ function Page(): JSX.Element {
   document.title = `${isOne ? `${one} · ` : ""}${line.title} · Holdfast`;
   return (
     <>
-      <Top title={line.title} {...(isOne && { one, parent: hrefOf(`/${name}`) })} />
+      <Top title={line.title} {...(isOne && { one, parent: listHref(name) })} />
       <main class="page" id="content" tabIndex={-1}>
         {View !== undefined ? <View key={route.value.path} /> : failed.value === null ? <Skeleton /> : <Outdated />}
       </main>

@@ -40,6 +40,18 @@ inBrowser("the audit log", () => {
     await row.waitFor();
   });
 
+  it("has the same times in the URL in each time zone", async () => {
+    const { page, open } = await openDashboard();
+    await open("/audit");
+    // The browser is in Berlin.
+    await page.getByLabel("After").fill("2026-11-18T12:30");
+    await page.waitForURL(/\/audit\?after=2026-11-18T11%3A30%3A00\.000Z$/);
+    await page.reload();
+    expect(await page.getByLabel("After").inputValue()).toMatch(/^2026-11-18T12:30(?::00)?$/);
+    await page.getByLabel("After").fill("");
+    await page.waitForURL(/\/audit$/);
+  });
+
   it("has pages by cursor", async () => {
     const { page, hf, open, url, context } = await openDashboard({ jobs: [mail] });
     await hf.enqueue(mail, undefined);

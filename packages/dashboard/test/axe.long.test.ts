@@ -121,4 +121,119 @@ inBrowser.each(["light", "dark"] as const)("axe, %s", (colorScheme) => {
     }
     expect(found).toEqual({});
   });
+
+  it("finds no serious issue without data, without a match and with warnings", { timeout: 120_000 }, async () => {
+    const { page, open, show, hf } = await openDashboard({ jobs: [fails, works], role: "admin", colorScheme });
+    const found: Record<string, string[]> = {};
+    const check = async (name: string): Promise<void> => {
+      const issues = await seriousIssues(page);
+      if (issues.length > 0) found[name] = issues;
+    };
+    await open("/");
+    await page.getByRole("heading", { name: "No jobs yet" }).waitFor();
+    await check("/");
+    for (const [path, text] of [
+      ["/jobs", "No jobs yet"],
+      ["/failures", /^No/],
+      ["/schedules", "No schedules yet"],
+      ["/queues", /queue/i],
+      ["/workers", "No worker is running"],
+      ["/audit?actor=unknown", "No entry matches"],
+    ] as const) {
+      await show(path);
+      await page.locator("main .empty, main .none").getByText(text).first().waitFor();
+      await check(`${path} without data`);
+    }
+    await hf.enqueueMany(
+      fails,
+      Array.from({ length: 12 }, () => ({ text: "mailbox unavailable" })),
+    );
+    await hf.drain();
+    await hf.schedule("nightly", { job: works, cron: "0 3 * * *" });
+    await hf.enqueue(works);
+    await hf.pause();
+    for (const [path, ready] of [
+      ["/", ".alerts li"],
+      ["/jobs?q=state:running", "main .empty"],
+      ["/jobs?q=nonsense:x", "main tbody tr"],
+      ["/schedules?q=none", "main .empty"],
+      ["/schedules?new=1", "dialog[open] form"],
+      ["/queues", "main .note"],
+      ["/failures/unknown", "main p"],
+    ] as const) {
+      await open(path);
+      await page.locator(ready).first().waitFor();
+      await check(path);
+    }
+    expect(found).toEqual({});
+  });
+
+  it("finds no serious issue in bulk changes", { timeout: 120_000 }, async () => {
+    const { page, open, hf } = await openDashboard({ jobs: [fails, works], role: "admin", colorScheme });
+    await hf.enqueueMany(
+      works,
+      Array.from({ length: 60 }, () => undefined),
+      { delay: "1h" },
+    );
+    const found: Record<string, string[]> = {};
+    await open("/jobs?q=state:pending");
+    await page.locator("tr.job").first().waitFor();
+    await page.keyboard.press("a");
+    await page.getByRole("button", { name: "Select all 60 matching" }).click();
+    for (const name of ["Cancel…", "Change time…", "Priority…", "Delete…"]) {
+      await page.getByRole("toolbar").getByRole("button", { name }).click();
+      await page.getByRole("dialog").getByText("60 jobs").first().waitFor();
+      found[name] = await seriousIssues(page);
+      await page.keyboard.press("Escape");
+      await page.getByRole("dialog").waitFor({ state: "detached" });
+    }
+    await page.getByRole("toolbar").getByRole("button", { name: "Cancel…" }).click();
+    await page.getByRole("dialog").getByLabel("Jobs a second").fill("1");
+    await page.getByRole("dialog").getByRole("button", { name: "Cancel 60 jobs" }).click();
+    await page.locator(".ops").getByText("at 1 a second").waitFor();
+    found["operation"] = await seriousIssues(page);
+    expect(Object.values(found).flat()).toEqual([]);
+  });
+
+  it("finds no serious issue for a user, signed out, offline and expired", { timeout: 120_000 }, async () => {
+    const { page, open, hf, context, signIn } = await openDashboard({
+      jobs: [fails, works],
+      role: "user",
+      user: "ada",
+      colorScheme,
+      ownPage: true,
+      expected: /401|ERR_INTERNET_DISCONNECTED|Failed to fetch/,
+    });
+    const found: Record<string, string[]> = {};
+    const { id } = await hf.enqueue(fails, { text: "mailbox unavailable" }, { user: "ada" });
+    await hf.drain();
+    await open("/jobs");
+    await page.locator("tr.job").waitFor();
+    found["user"] = await seriousIssues(page);
+    await open(`/jobs/${id}`);
+    await page.locator(".job-h").waitFor();
+    found["job of a user"] = await seriousIssues(page);
+    await context.setOffline(true);
+    await page.getByRole("link", { name: "Jobs", exact: true }).first().click();
+    await page.getByRole("alert").getByText("No connection to the server.").waitFor();
+    found["offline"] = await seriousIssues(page);
+    await context.setOffline(false);
+    await page.getByRole("alert").getByRole("button", { name: "Try now" }).click();
+    await page.getByRole("alert").waitFor({ state: "detached" });
+    await context.clearCookies();
+    await page.reload();
+    await page.getByLabel("API token").waitFor();
+    found["sign-in page"] = await seriousIssues(page);
+    await signIn("operator");
+    await open("/jobs");
+    await page.locator("tr.job").waitFor();
+    await context.clearCookies();
+    await page.getByRole("button", { name: /^pending/ }).click();
+    await page.getByText("Your session has expired.").first().waitFor();
+    found["expired"] = await seriousIssues(page);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("dialog").waitFor();
+    found["session dialog"] = await seriousIssues(page);
+    expect(Object.values(found).flat()).toEqual([]);
+  });
 });

@@ -36,7 +36,7 @@ inBrowser("the dialog of a bulk change", () => {
     await page.getByRole("button", { name: "Select all 60 matching" }).click();
     await page.keyboard.press("r");
     const dialog = page.getByRole("dialog");
-    await dialog.getByRole("radio", { name: "10 first, then ask again" }).check();
+    await dialog.getByRole("radio", { name: "First" }).check();
     await dialog.getByRole("button", { name: "Retry 10 jobs" }).click();
     await dialog.getByText("10 jobs retried. See how they do, then go on.").waitFor();
     expect((await hf.stats()).states).toMatchObject({ pending: 10, dead: 50 });
@@ -62,6 +62,27 @@ inBrowser("the dialog of a bulk change", () => {
     await panel.getByRole("button", { name: "Stop" }).click();
     await panel.getByText(/^Stopped\./).waitFor();
     expect((await hf.stats()).states.dead).toBeGreaterThan(50);
+  });
+
+  it("leads to its entries of the audit log", async () => {
+    const { page, open, hf } = await openDashboard({ jobs: [sync], role: "admin" });
+    await addDead(hf, 2);
+    await open("/queues");
+    await page.getByRole("button", { name: "Pause all" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Pause all" }).click();
+    await page.getByText("All queues are paused").first().waitFor();
+    await open("/jobs?q=state:dead");
+    await page.locator("tr.job").nth(1).waitFor();
+    await page.keyboard.press("a");
+    await page.keyboard.press("r");
+    await page.getByRole("dialog").getByRole("button", { name: "Retry 2 jobs" }).click();
+    await page.locator(".ops").getByText("2 jobs retried.").waitFor();
+    await page.locator(".ops").getByRole("link", { name: "Audit" }).click();
+    const rows = page.locator("tbody tr");
+    await rows.filter({ hasText: "jobs.retryMany" }).waitFor();
+    await rows.filter({ hasText: "operation.retry" }).waitFor();
+    expect(await rows.count()).toBe(2);
+    expect(await page.getByLabel("Who").inputValue()).toBe("token:admin");
   });
 
   it("says before and after what is skipped", async () => {

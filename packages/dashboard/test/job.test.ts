@@ -269,6 +269,20 @@ inBrowser("the page of a job", () => {
     expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(input);
   });
 
+  it("offers no Undo for a secret that was replaced", async () => {
+    const { page, hf, open } = await openDashboard({ client: { redact: ["input.token"] } });
+    const { id } = await hf.enqueueNamed("mail", { to: "a@b.co", token: "old" }, { delay: "2h" });
+    await open(`/jobs/${id}`);
+    await page.getByRole("heading", { name: /It is due in/ }).waitFor();
+    await page.keyboard.press("e");
+    await page.getByText("“[redacted]” keeps the stored value.").waitFor();
+    await page.getByRole("textbox", { name: "Input" }).fill('{"to":"a@b.co","token":"new"}');
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.locator(".toast", { hasText: "The job is changed." }).waitFor();
+    expect(await page.getByRole("button", { name: "Undo" }).count()).toBe(0);
+    expect((await hf.get(id))?.input).toEqual({ to: "a@b.co", token: "new" });
+  });
+
   it("has no actions that a role may not use", async () => {
     const buttons = async (role: "viewer" | "operator" | "user"): Promise<string[]> => {
       const { page, hf, open } = await openDashboard({

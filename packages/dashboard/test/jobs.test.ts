@@ -135,6 +135,31 @@ inBrowser("the list of jobs", () => {
     await expect.poll(() => rows(page).count()).toBe(2);
   });
 
+  it("keeps its filter while a job is opened and loaded again", async () => {
+    const { page, open, show, hf } = await openDashboard({ jobs });
+    await addDead(hf, 2);
+    const list = "/jobs?q=state%3Adead&order=oldest";
+    const isBack = async (): Promise<void> => {
+      await page.waitForURL((url) => url.pathname + url.search === list);
+      await rows(page).nth(1).waitFor();
+    };
+    await open(list);
+    for (const back of ["crumb", "Escape"]) {
+      await rows(page).first().getByRole("link").click();
+      await page.locator(".job-h").waitFor();
+      await page.reload();
+      await page.locator(".job-h").waitFor();
+      if (back === "Escape") await page.keyboard.press("Escape");
+      else await page.locator("header.top").getByRole("link", { name: "Jobs" }).click();
+      await isBack();
+    }
+    // A job that was not opened from a list leads to all jobs.
+    const [dead] = (await hf.list()).jobs;
+    await show(`/jobs/${dead?.id}`);
+    await page.locator("header.top").getByRole("link", { name: "Jobs" }).click();
+    await page.waitForURL(/\/jobs$/);
+  });
+
   it("says at a token why it is not used", async () => {
     const { page, open, hf } = await openDashboard({ jobs });
     await addDead(hf, 60);

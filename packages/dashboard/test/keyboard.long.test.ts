@@ -1,7 +1,7 @@
 import { job, type Holdfast } from "holdfast";
 import type { Page } from "playwright-core";
 import { expect, it } from "vitest";
-import { inBrowser, openDashboard, useBrowser } from "./scene.js";
+import { inBrowser, openDashboard, useBrowser, type Dashboard } from "./scene.js";
 
 useBrowser();
 
@@ -180,5 +180,156 @@ inBrowser("the keyboard", () => {
     expect(new URL(page.url()).searchParams.get("q")).toBe("state:dead");
     await page.keyboard.press("k");
     await page.locator("tr.cursor").waitFor();
+  });
+});
+
+/** Moves the focus with Tab until it is on a control with these words. */
+async function tabTo(page: Page, words: RegExp, area = "body"): Promise<void> {
+  for (let presses = 0; presses < 80; presses++) {
+    const found = await page.evaluate((selector) => {
+      const { activeElement: at } = document;
+      return at !== null && at !== document.body && at.closest(selector) !== null
+        ? `${at.getAttribute("aria-label") ?? ""} ${at.textContent} ${(at as HTMLInputElement).labels?.[0]?.textContent ?? ""}`
+        : "";
+    }, area);
+    if (words.test(found)) return;
+    await page.keyboard.press("Tab");
+  }
+  throw new Error(`Tab does not reach ${String(words)}`);
+}
+
+inBrowser("by the keyboard alone, an operator", () => {
+  /** The list of waiting jobs, with two selected. */
+  async function openSelected(): Promise<Pick<Dashboard, "page" | "hf">> {
+    const { page, open, hf } = await openDashboard({ jobs: [sync, report], role: "admin" });
+    await hf.enqueueMany(report, [undefined, undefined, undefined], { delay: "2h" });
+    await open("/jobs?q=state:pending");
+    await page.locator("tr.job").nth(2).waitFor();
+    for (const key of ["j", "x", "j", "X"]) await page.keyboard.press(key);
+    await page.getByRole("toolbar").getByText("2 selected").waitFor();
+    return { page, hf };
+  }
+  const press = async (page: Page, words: RegExp, area = "body"): Promise<void> => {
+    await tabTo(page, words, area);
+    await page.keyboard.press("Enter");
+  };
+  const DIALOG = "dialog[open]";
+  const done = (page: Page, text: string): Promise<void> => page.locator(".ops").getByText(text).waitFor();
+
+  it("selects a range, and cancels it", async () => {
+    const { page, hf } = await openSelected();
+    await press(page, /^\W*Cancel…/, "[role=toolbar]");
+    await press(page, /Cancel 2 jobs/, DIALOG);
+    await done(page, "2 jobs cancelled.");
+    expect((await hf.stats()).states).toMatchObject({ cancelled: 2, pending: 1 });
+  });
+
+  it("deletes jobs", async () => {
+    const { page, hf } = await openSelected();
+    await press(page, /Delete…/, "[role=toolbar]");
+    await press(page, /Delete 2 jobs/, DIALOG);
+    await done(page, "2 jobs deleted.");
+    expect((await hf.stats()).states.pending).toBe(1);
+  });
+
+  it("changes priorities", async () => {
+    const { page, hf } = await openSelected();
+    await press(page, /Priority…/, "[role=toolbar]");
+    await tabTo(page, /New priority/, DIALOG);
+    await page.keyboard.press("Control+a");
+    await page.keyboard.type("7");
+    await page.getByRole("dialog").getByText("2 jobs", { exact: true }).waitFor();
+    await page.keyboard.press("Enter");
+    await done(page, "2 jobs changed.");
+    expect((await hf.list({ priority: 7 })).jobs).toHaveLength(2);
+  });
+
+  it("changes times", async () => {
+    const { page, hf } = await openSelected();
+    await press(page, /Change time…/, "[role=toolbar]");
+    await tabTo(page, /Delay, such as/, DIALOG);
+    await page.keyboard.press("Control+a");
+    await page.keyboard.type("5d");
+    await page.getByRole("dialog").getByText("2 jobs", { exact: true }).waitFor();
+    await page.keyboard.press("Enter");
+    await done(page, "2 jobs changed.");
+    const days = (await hf.list()).jobs.map(({ runAt }) => Math.round((runAt.getTime() - Date.now()) / 86_400_000));
+    expect(days.filter((each) => each === 5)).toHaveLength(2);
+  });
+
+  it("exports what is shown", async () => {
+    const { page } = await openSelected();
+    await page.keyboard.press("Escape");
+    await press(page, /Export/);
+    // The menu takes the focus after it has opened.
+    await page.locator("[role=menuitem]:focus").waitFor();
+    const saved = page.waitForEvent("download");
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Enter");
+    expect((await saved).suggestedFilename()).toMatch(/^jobs-.*\.csv$/);
+  });
+
+  it("goes through jobs, edits one and comes back", async () => {
+    const { page, hf } = await openSelected();
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("Enter");
+    await page.locator(".job-h").waitFor();
+    const { pathname: second } = new URL(page.url());
+    await page.keyboard.press("k");
+    await page.waitForURL((url) => url.pathname !== second);
+    await page.locator(".job-h").waitFor();
+    await page.keyboard.press("j");
+    await page.waitForURL((url) => url.pathname === second);
+    await page.getByRole("heading", { name: /It is due in/ }).waitFor();
+    await page.keyboard.press("e");
+    await tabTo(page, /Priority/, DIALOG);
+    await page.keyboard.press("Control+a");
+    await page.keyboard.type("9");
+    await page.keyboard.press("Enter");
+    await page.locator(".toast", { hasText: "The job is changed." }).waitFor();
+    expect((await hf.get(second.split("/").at(-1) as never))?.priority).toBe(9);
+    await page.keyboard.press("Escape");
+    await page.waitForURL((url) => url.search === "?q=state:pending");
+  });
+
+  it("switches a schedule and the theme", async () => {
+    const { page, open, hf } = await openDashboard({ jobs: [sync, report], role: "operator" });
+    await fill(hf);
+    await open("/schedules");
+    await page.getByRole("switch").waitFor();
+    await tabTo(page, /nightly is enabled/);
+    await page.keyboard.press("Space");
+    await page.getByRole("switch", { checked: false }).waitFor();
+    expect((await hf.schedules.get("nightly"))?.enabled).toBe(false);
+    const theme = (): Promise<string | null> => page.evaluate(() => document.documentElement.dataset["theme"] ?? null);
+    for (const next of ["light", "dark", null]) {
+      await page.keyboard.press("t");
+      expect(await theme()).toBe(next);
+    }
+  });
+});
+
+inBrowser("by mouse, an operator", () => {
+  it("selects with Shift, and lets jobs run at a date", async () => {
+    const { page, open, hf } = await openDashboard({ jobs: [sync, report], role: "operator" });
+    await hf.enqueueMany(report, [undefined, undefined, undefined, undefined], { delay: "2h" });
+    await open("/jobs?q=state:pending");
+    const boxes = page.locator("tr.job").getByRole("checkbox");
+    await boxes.nth(3).waitFor();
+    await boxes.nth(0).click();
+    await boxes.nth(2).click({ modifiers: ["Shift"] });
+    await page.getByRole("toolbar").getByText("3 selected").waitFor();
+    expect(await boxes.nth(1).isChecked()).toBe(true);
+    await page.getByRole("toolbar").getByRole("button", { name: "Change time…" }).click();
+    const dialog = page.getByRole("dialog");
+    // The browser is in Berlin.
+    await dialog.getByLabel("Date and time").fill("2031-01-15T13:30");
+    await dialog.getByRole("button", { name: "Change the time of 3 jobs" }).click();
+    const card = page.locator(".ops");
+    await card.getByText("3 jobs changed.").waitFor();
+    const times = (await hf.list()).jobs.map(({ runAt }) => runAt.toISOString());
+    expect(times.filter((time) => time === "2031-01-15T12:30:00.000Z")).toHaveLength(3);
+    await card.getByRole("button", { name: "Dismiss" }).click();
+    await card.waitFor({ state: "detached" });
   });
 });

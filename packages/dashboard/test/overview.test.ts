@@ -77,7 +77,13 @@ inBrowser("the Overview", () => {
       .getByRole("img", { name: /^Jobs finished per minute in the last 24 hours/ })
       .locator("svg")
       .waitFor();
+    await page.getByRole("columnheader", { name: "Depth, last 24 hours" }).waitFor();
+    const ofQueues = page.waitForRequest((request) =>
+      /history\?(?=.*by=queue)(?=.*resolution=hour)/.test(request.url()),
+    );
     await range.getByRole("button", { name: "30 d" }).click();
+    const from = new URL((await ofQueues).url()).searchParams.get("from") ?? "";
+    expect(Math.round((Date.now() - Date.parse(from)) / 86_400_000)).toBe(30);
     expect(new URL(page.url()).searchParams.get("range")).toBe("30d");
     await page
       .getByRole("img", { name: /in the last 30 days/ })

@@ -2,6 +2,7 @@ import { job, type Holdfast } from "holdfast";
 import { adminClient } from "holdfast/admin";
 import type { Locator, Page } from "playwright-core";
 import { expect, it } from "vitest";
+import { engineOf } from "../../holdfast/dist/engine/client/holdfast.js";
 import { inBrowser, openDashboard, useBrowser, type Role } from "./scene.js";
 
 useBrowser();
@@ -19,9 +20,12 @@ const report = job({ type: "report", queue: "reports", run: () => "done" });
 interface Ids {
   dead: string;
   later: string;
+  /** It waits now. */
+  due: string;
   worker: string;
   fingerprint: string;
   token: string;
+  operation: string;
 }
 
 const ROLES = ["user", "viewer", "operator", "admin"] as const;
@@ -42,6 +46,8 @@ interface View {
   /** Who may see the view. */
   roles: readonly Role[];
   ready: string;
+  /** Done before the view is opened. */
+  setUp?: (hf: Holdfast) => Promise<unknown>;
   /** Done before the controls are looked for. */
   prepare?: (page: Page) => Promise<unknown>;
   controls: readonly Control[];
@@ -62,6 +68,22 @@ const selectFirst = async (page: Page): Promise<void> => {
   const box = page.locator("tr.job").getByRole("checkbox");
   if ((await box.count()) > 0) await box.first().check();
 };
+
+const drain = async (hf: Holdfast, isOn: boolean): Promise<unknown> =>
+  engineOf(hf).store.drainWorker((await hf.workers())[0]?.id ?? "", isOn);
+
+const dialog = (page: Page): Locator => page.getByRole("dialog");
+const option = (name: string | RegExp) => (page: Page) => page.getByRole("option", { name });
+
+/** A dialog that a URL opens. */
+const dialogAt = (path: View["path"], users: readonly Role[], call: Control["call"]): View => ({
+  path,
+  roles: users === ADMINS ? ADMINS : VIEWERS,
+  ready: "main .fg, main tbody tr",
+  // It is opened when what it is about is loaded.
+  prepare: (page) => page.waitForLoadState("networkidle"),
+  controls: [{ name: "dialog", roles: users, find: dialog, call }],
+});
 
 const VIEWERS: readonly Role[] = ["viewer", "operator", "admin"];
 
@@ -187,7 +209,7 @@ const VIEWS: readonly View[] = [
       {
         name: "Retry the group",
         roles: OPERATORS,
-        find: within(".f-panel", "Retry…"),
+        find: (page) => page.locator(".f-panel").getByRole("button", { name: /^Retry(?! some)/ }),
         call: ({ fingerprint }) => ["POST", "/jobs/retry", { fingerprint }],
       },
       {
@@ -233,6 +255,217 @@ const VIEWS: readonly View[] = [
     ],
   },
   {
+    path: () => "/schedules?of=changed",
+    roles: VIEWERS,
+    ready: "main tbody tr",
+    setUp: (hf) => hf.schedules.update("nightly", { priority: 7 }),
+    prepare: async (page) => {
+      const menu = button("Actions for nightly")(page);
+      if ((await menu.count()) > 0) await menu.click();
+    },
+    controls: [
+      {
+        name: "Run now in the row",
+        roles: OPERATORS,
+        find: within("main tbody", "Run now"),
+        call: () => ["POST", "/schedules/nightly/run"],
+      },
+      {
+        name: "Reset to code",
+        roles: OPERATORS,
+        find: item("Reset to code…"),
+        call: () => ["POST", "/schedules/nightly/reset"],
+      },
+    ],
+  },
+  dialogAt(
+    () => "/schedules?new=1",
+    OPERATORS,
+    () => ["POST", "/schedules", { name: "x", job: "report", every: "1h" }],
+  ),
+  dialogAt(
+    () => "/schedules?edit=nightly",
+    OPERATORS,
+    () => ["PUT", "/schedules/nightly", { every: "2h" }],
+  ),
+  dialogAt(
+    () => "/schedules?reset=nightly",
+    OPERATORS,
+    () => ["POST", "/schedules/nightly/reset"],
+  ),
+  dialogAt(
+    () => "/schedules?delete=nightly",
+    OPERATORS,
+    () => ["DELETE", "/schedules/nightly"],
+  ),
+  dialogAt(
+    ({ fingerprint }) => `/failures?open=${fingerprint}&do=retry`,
+    OPERATORS,
+    ({ fingerprint }) => ["POST", "/jobs/retry", { filter: { fingerprint } }],
+  ),
+  dialogAt(
+    () => "/tokens?new=1",
+    ADMINS,
+    () => ["POST", "/tokens", { name: "mine", role: "admin" }],
+  ),
+  dialogAt(
+    ({ token }) => `/tokens?revoke=${token}`,
+    ADMINS,
+    ({ token }) => ["DELETE", `/tokens/${token}`],
+  ),
+  {
+    path: () => "/jobs?q=state:dead&of=palette",
+    roles: ROLES,
+    ready: "tr.job",
+    prepare: async (page) => {
+      await page.keyboard.press("Control+k");
+      await page.getByRole("combobox", { name: "Search or jump to" }).fill(">");
+      await option("Sign out")(page).waitFor();
+    },
+    controls: [
+      {
+        name: "New schedule in the palette",
+        roles: OPERATORS,
+        find: option("New schedule…"),
+        call: () => ["POST", "/schedules", { name: "hourly", job: "report", every: "1h" }],
+      },
+      {
+        name: "Run in the palette",
+        roles: OPERATORS,
+        find: option("Run nightly now"),
+        call: () => ["POST", "/schedules/nightly/run"],
+      },
+      {
+        name: "Edit in the palette",
+        roles: OPERATORS,
+        find: option("Edit schedule nightly…"),
+        call: () => ["PUT", "/schedules/nightly", { every: "2h" }],
+      },
+      {
+        name: "New token in the palette",
+        roles: ADMINS,
+        find: option("New API token…"),
+        call: () => ["POST", "/tokens", { name: "mine", role: "admin" }],
+      },
+    ],
+  },
+  {
+    path: () => "/jobs?q=state:dead&of=operation",
+    roles: ROLES,
+    ready: "tr.job",
+    prepare: (page) => page.waitForLoadState("networkidle"),
+    controls: [
+      {
+        name: "Stop an operation",
+        roles: OPERATORS,
+        find: within(".ops", "Stop"),
+        call: ({ operation }) => ["POST", `/operations/${operation}/stop`],
+      },
+      {
+        name: "Audit of an operation",
+        roles: ADMINS,
+        find: (page) => page.locator(".ops").getByRole("link", { name: "Audit" }),
+        call: () => ["GET", "/audit"],
+      },
+    ],
+  },
+  {
+    path: ({ fingerprint }) => `/failures?open=${fingerprint}&of=retrying`,
+    roles: VIEWERS,
+    ready: ".fg-x",
+    controls: [
+      {
+        name: "Retry some first",
+        roles: OPERATORS,
+        find: within(".f-panel", "Retry some first…"),
+        call: ({ fingerprint }) => ["POST", "/jobs/retry", { filter: { fingerprint }, limit: 10 }],
+      },
+      {
+        name: "Cancel those that wait",
+        roles: OPERATORS,
+        find: (page) => page.locator(".f-panel").getByRole("button", { name: /^Cancel \d/ }),
+        call: ({ fingerprint }) => ["POST", "/jobs/cancel", { filter: { fingerprint } }],
+      },
+    ],
+  },
+  {
+    path: () => "/",
+    roles: VIEWERS,
+    ready: ".alerts li",
+    setUp: (hf) => hf.pause(),
+    controls: [
+      { name: "Resume all", roles: OPERATORS, find: within(".alerts", "Resume all"), call: () => ["POST", "/resume"] },
+      {
+        name: "Retry dead jobs",
+        roles: OPERATORS,
+        find: (page) => page.locator(".alerts").getByText("Retry…"),
+        call: ({ fingerprint }) => ["POST", "/jobs/retry", { filter: { fingerprint } }],
+      },
+    ],
+  },
+  {
+    path: ({ due }) => `/jobs/${due}`,
+    roles: ROLES,
+    ready: ".why .lead",
+    controls: [
+      { name: "Resume all", roles: OPERATORS, find: within(".why", "Resume all"), call: () => ["POST", "/resume"] },
+      {
+        name: "Queues",
+        roles: VIEWERS,
+        find: (page) => page.locator(".why").getByRole("link", { name: "Queues" }),
+        call: () => ["GET", "/queues"],
+      },
+    ],
+  },
+  {
+    path: ({ later }) => `/jobs/${later}?of=why`,
+    roles: ROLES,
+    ready: ".why .lead",
+    // One by one, with its own banner and its own button.
+    setUp: async (hf) => {
+      await hf.resume();
+      await hf.pause("mail");
+    },
+    controls: [
+      {
+        name: "Run now of the reason",
+        roles: OPERATORS,
+        find: within(".why", "Run now"),
+        call: ({ later }) => ["POST", `/jobs/${later}/promote`],
+      },
+    ],
+  },
+  {
+    path: () => "/queues?of=banner",
+    roles: VIEWERS,
+    ready: "main .note",
+    controls: [
+      {
+        name: "Resume of the banner",
+        roles: OPERATORS,
+        find: (page) => page.locator("main .note").getByRole("button", { name: "Resume" }),
+        call: () => ["POST", "/queues/mail/resume"],
+      },
+    ],
+  },
+  {
+    path: () => "/workers?of=draining",
+    roles: VIEWERS,
+    ready: "main .drains",
+    setUp: async (hf) => {
+      await hf.resume("mail");
+      await drain(hf, true);
+    },
+    controls: [
+      {
+        name: "Resume a worker",
+        roles: OPERATORS,
+        find: button(/^Resume /),
+        call: ({ worker }) => ["POST", `/workers/${encodeURIComponent(worker)}/resume`],
+      },
+    ],
+  },
+  {
     path: () => "/queues",
     roles: VIEWERS,
     ready: "main tbody tr",
@@ -245,6 +478,7 @@ const VIEWS: readonly View[] = [
     path: () => "/workers",
     roles: VIEWERS,
     ready: "main tbody tr",
+    setUp: (hf) => drain(hf, false),
     controls: [
       {
         name: "Drain",
@@ -276,18 +510,32 @@ const VIEWS: readonly View[] = [
   },
 ];
 
-/** Jobs of the user "ada", a schedule, a worker that takes none of the jobs, and a token. */
+/** Jobs of the user "ada", a group of errors, a slow operation, a schedule, a worker that takes none of the jobs, and a token. */
 async function fill(hf: Holdfast, url: string): Promise<Ids> {
   const dead = await hf.enqueue(sync, undefined, { user: "ada" });
+  // Enough for a warning and for a trial, and one that waits for its next attempt.
+  await hf.enqueueMany(
+    sync,
+    Array.from({ length: 12 }, () => undefined),
+  );
+  await hf.enqueue(sync, undefined, { maxAttempts: 3 });
   await hf.drain();
   const later = await hf.enqueue(sync, undefined, { user: "ada", delay: "2h" });
+  const due = await hf.enqueue(sync, undefined, { user: "ada" });
+  await hf.enqueueMany(
+    report,
+    Array.from({ length: 20 }, () => undefined),
+    { delay: "5h" },
+  );
   await hf.schedule("nightly", { job: report, cron: "0 3 * * *" });
   const worker = hf.work({ queues: ["none"] });
   const { id: token } = await hf.tokens.create({ name: "other", role: "viewer" });
   const operator = await hf.tokens.create({ name: "operator", role: "operator" });
-  const { groups } = await adminClient({ url, token: operator.token }).errors.list();
+  const client = adminClient({ url, token: operator.token });
+  const { groups } = await client.errors.list();
   const fingerprint = groups[0]?.fingerprint ?? "";
-  return { dead: dead.id, later: later.id, worker: worker.id, fingerprint, token };
+  const { id: operation } = await client.jobs.cancelMany({ filter: { type: ["report"] }, rate: 0.1 });
+  return { dead: dead.id, later: later.id, due: due.id, worker: worker.id, fingerprint, token, operation };
 }
 
 inBrowser("each control", () => {
@@ -304,11 +552,16 @@ inBrowser("each control", () => {
       const shown: Record<string, boolean> = {};
       const expected: Record<string, boolean> = {};
       const refused: Record<string, number> = {};
-      for (const { path, roles, ready, prepare, controls } of VIEWS) {
+      for (const { path, roles, ready, setUp, prepare, controls } of VIEWS) {
+        await setUp?.(hf);
         await open(path(ids));
         const isSeen = roles.includes(role);
         if (isSeen) await page.locator(ready).first().waitFor();
-        else await page.getByText("This page does not exist, or your role may not see it.").waitFor();
+        else {
+          // The start page leads the role user to its jobs.
+          const refusal = page.getByText("This page does not exist, or your role may not see it.");
+          await (path(ids) === "/" ? page.locator("tr.job").first() : refusal).waitFor();
+        }
         if (isSeen) await prepare?.(page);
         for (const { name, roles: users, find, call } of controls) {
           const key = `${path(ids)} ${name}`;

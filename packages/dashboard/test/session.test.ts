@@ -25,6 +25,35 @@ async function hideAndShow(page: Page): Promise<void> {
   }
 }
 
+inBrowser("a tab of the role user", () => {
+  it("takes no jobs from the stream of another tab", async () => {
+    const { page, open, hf } = await openDashboard({ role: "user", user: "ada" });
+    await hf.enqueueNamed("mail", {}, { user: "ada", delay: "1h" });
+    const { id } = await hf.enqueueNamed("secret", {}, { user: "eve", delay: "1h" });
+    await open("/jobs");
+    await page.locator("tr.job").waitFor();
+    const job = { ...(await hf.get(id)), tags: [] };
+    await page.evaluate(
+      (sent) => {
+        const { src } = document.querySelector("script") as HTMLScriptElement;
+        new BroadcastChannel(`holdfast ${src}`).postMessage({ job: sent });
+      },
+      JSON.parse(JSON.stringify(job)) as object,
+    );
+    // A message to itself comes after it, and the page shows jobs once per frame.
+    await page.evaluate(
+      () =>
+        new Promise<void>((resolve) => {
+          const [one, other] = [new BroadcastChannel("after"), new BroadcastChannel("after")];
+          other.addEventListener("message", () => requestAnimationFrame(() => requestAnimationFrame(() => resolve())));
+          one.postMessage(null);
+        }),
+    );
+    expect(await page.getByRole("button", { name: /new$/ }).count()).toBe(0);
+    expect(await page.locator("tr.job").count()).toBe(1);
+  });
+});
+
 inBrowser("a session that ends", () => {
   it("keeps the page, with what was typed", async () => {
     const dashboard = await openDashboard({ role: "admin", expected: /401/ });

@@ -13,6 +13,9 @@ export type Entitlements = (user: string, context: PortContext) => readonly stri
 /** The Discord id of a user; null if no Discord account is linked. */
 export type Members = (user: string, context: PortContext) => string | null | Promise<string | null>;
 
+/** The user to whom a Discord account is linked now; null if it is linked to none. */
+export type Users = (account: string, context: PortContext) => string | null | Promise<string | null>;
+
 /** Options of `discord()`. */
 export interface DiscordOptions {
   /** The token of the bot. It needs the permission Manage Roles, and its highest role must be above the roles it manages. */
@@ -23,6 +26,8 @@ export interface DiscordOptions {
   roles: Readonly<Record<string, string>>;
   entitlements: Entitlements;
   members: Members;
+  /** The reverse of `members`. Needed if users can change or remove their Discord account: see `syncAccount`. */
+  users?: Users;
   /** The address of Discord's API. Default `https://discord.com/api/v10`. */
   api?: string;
   /** Before the name of the job type and of unique keys: for two packs on one store. */
@@ -31,7 +36,7 @@ export interface DiscordOptions {
   clock?: Clock;
 }
 
-export type ReadOptions = Required<DiscordOptions>;
+export type ReadOptions = Required<Omit<DiscordOptions, "users">> & { readonly users: Users | null };
 
 const OPTION_KEYS = optionKeys<DiscordOptions>({
   token: true,
@@ -39,6 +44,7 @@ const OPTION_KEYS = optionKeys<DiscordOptions>({
   roles: true,
   entitlements: true,
   members: true,
+  users: true,
   api: true,
   prefix: true,
   clock: true,
@@ -53,7 +59,17 @@ export function isId(value: unknown): value is string {
 
 export function readOptions(options: DiscordOptions): ReadOptions {
   refuseUnknown(options, OPTION_KEYS, "discord");
-  const { token, guild, roles, entitlements, members, api = API, prefix = "", clock = systemClock } = options;
+  const {
+    token,
+    guild,
+    roles,
+    entitlements,
+    members,
+    users = null,
+    api = API,
+    prefix = "",
+    clock = systemClock,
+  } = options;
   // Without its prefix, which the request adds. Anything else could not be in a header.
   if (typeof token !== "string" || !/^[\w.-]+$/.test(token)) {
     throw new InvalidOptionError("token", 'must be the token of a bot, without "Bot "');
@@ -61,10 +77,11 @@ export function readOptions(options: DiscordOptions): ReadOptions {
   if (!isId(guild)) throw new InvalidOptionError("guild", "must be the id of a Discord server: a string of digits");
   if (typeof entitlements !== "function") throw new InvalidOptionError("entitlements", "must be a function");
   if (typeof members !== "function") throw new InvalidOptionError("members", "must be a function");
+  if (users !== null && typeof users !== "function") throw new InvalidOptionError("users", "must be a function");
   if (typeof prefix !== "string" || !/^[\w.:-]{0,30}$/.test(prefix)) {
     throw new InvalidOptionError("prefix", "must have at most 30 letters, digits, dots, hyphens and underscores");
   }
-  return { token, guild, roles: readRoles(roles), entitlements, members, api: readApi(api), prefix, clock };
+  return { token, guild, roles: readRoles(roles), entitlements, members, users, api: readApi(api), prefix, clock };
 }
 
 function readRoles(roles: unknown): Readonly<Record<string, string>> {

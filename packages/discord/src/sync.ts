@@ -9,6 +9,11 @@ export interface SyncInput {
   entitlementIds: string[];
 }
 
+/** The input of the job for a Discord account that was linked to a user. */
+export interface SyncAccountInput {
+  account: string;
+}
+
 /** The roles that a sync changed. */
 export type SyncOutput =
   | { readonly added: readonly string[]; readonly removed: readonly string[]; readonly unchanged: readonly string[] }
@@ -39,14 +44,42 @@ interface Changes {
 
 /** Gives and takes the roles of one user. */
 export async function syncRoles(parts: Parts, context: RunContext<SyncInput>): Promise<SyncOutput> {
-  const { job, input, signal } = context;
+  const { options } = parts;
+  const { userId } = context.input;
+  return syncAccount(parts, context, async () => {
+    const account = await accountOf(options, userId, context);
+    if (account === null) return null;
+    // An account that was unlinked while its roles were changed: the job of the new one has seen neither.
+    const owner = async (): Promise<string | null> =>
+      (await accountOf(options, userId, context)) === account ? userId : ownerOf(options, account, context);
+    return { account, owner };
+  });
+}
+
+/** Takes the roles of an account that is linked to no user; gives and takes those of the user who has linked it since. */
+export async function syncRolesOfAccount(parts: Parts, context: RunContext<SyncAccountInput>): Promise<SyncOutput> {
+  const { account } = context.input;
+  return syncAccount(parts, context, async () => ({ account, owner: () => ownerOf(parts.options, account, context) }));
+}
+
+/** An account of Discord, and whose roles it has to have. */
+interface Target {
+  readonly account: string;
+  readonly owner: () => Promise<string | null>;
+}
+
+async function syncAccount(
+  parts: Parts,
+  context: RunContext<unknown>,
+  find: () => Promise<Target | null>,
+): Promise<SyncOutput> {
+  const { job } = context;
   const wait = parts.limits.waitBefore(job.attempt);
   if (wait > 0) throw new RetryAfter(wait, "Discord limits this bot; other jobs wait for it too");
   try {
-    const member = await parts.options.members(input.userId, { signal });
-    if (member === null || member === undefined) return { skipped: true, reason: "not linked" };
-    if (!isId(member)) throw new NotRetryable("the port members returned something that is not an id of Discord");
-    const { added, removed, unchanged } = await applyUntilStable(parts, member, context);
+    const target = await find();
+    if (target === null) return { skipped: true, reason: "not linked" };
+    const { added, removed, unchanged } = await applyUntilStable(parts, target, context);
     return { added: [...added], removed: [...removed], unchanged: [...unchanged] };
   } catch (error) {
     if (error instanceof RateLimitError)
@@ -58,18 +91,38 @@ export async function syncRoles(parts: Parts, context: RunContext<SyncInput>): P
   }
 }
 
+async function accountOf(
+  { members }: ReadOptions,
+  user: string,
+  { signal }: RunContext<unknown>,
+): Promise<string | null> {
+  const account = (await members(user, { signal })) ?? null;
+  if (account === null || isId(account)) return account;
+  throw new NotRetryable("the port members returned something that is not an id of Discord");
+}
+
+async function ownerOf(
+  { users }: ReadOptions,
+  account: string,
+  { signal }: RunContext<unknown>,
+): Promise<string | null> {
+  const owner = (await users?.(account, { signal })) ?? null;
+  if (owner === null || typeof owner === "string") return owner;
+  throw new NotRetryable("the port users returned something that is not an id of a user");
+}
+
 /**
- * Another job of the same user may run now, and may have seen older or newer entitlements. So each job reads them again after its
+ * Another job of the same account may run now, and may have seen older or newer entitlements. So each job reads them again after its
  * changes: whichever job changes a role last, has seen the latest entitlements.
  */
-async function applyUntilStable(parts: Parts, member: string, context: RunContext<SyncInput>): Promise<Changes> {
+async function applyUntilStable(parts: Parts, target: Target, context: RunContext<unknown>): Promise<Changes> {
   const changes: Changes = { added: new Set(), removed: new Set(), unchanged: new Set() };
-  let wanted = await wantedRoles(parts.options, context);
+  let wanted = await wantedRoles(parts.options, target, context);
   for (let round = 1; ; round++) {
-    const hasChanged = await apply(parts, member, wanted, changes, context);
+    const hasChanged = await apply(parts, target.account, wanted, changes, context);
     if (!hasChanged) return changes;
     const before = wanted;
-    wanted = await wantedRoles(parts.options, context);
+    wanted = await wantedRoles(parts.options, target, context);
     if (isSame(before, wanted)) return changes;
     if (round === MAX_ROUNDS) throw new Error("the entitlements kept changing while the roles were changed");
   }
@@ -77,10 +130,13 @@ async function applyUntilStable(parts: Parts, member: string, context: RunContex
 
 async function wantedRoles(
   { entitlements, roles }: ReadOptions,
-  { input, signal }: RunContext<SyncInput>,
+  { owner }: Target,
+  { signal }: RunContext<unknown>,
 ): Promise<ReadonlySet<string>> {
   signal.throwIfAborted();
-  const has = await entitlements(input.userId, { signal });
+  const user = await owner();
+  if (user === null) return new Set();
+  const has = await entitlements(user, { signal });
   if (!Array.isArray(has) || !has.every((each) => typeof each === "string")) {
     throw new NotRetryable("the port entitlements returned something that is not an array of strings");
   }
@@ -97,7 +153,7 @@ async function apply(
   member: string,
   wanted: ReadonlySet<string>,
   changes: Changes,
-  { job, signal }: RunContext<SyncInput>,
+  { job, signal }: RunContext<unknown>,
 ): Promise<boolean> {
   const path = `/guilds/${options.guild}/members/${member}`;
   const present = rolesOf(await rest.call({ method: "GET", path, name: "GET member" }, signal));

@@ -21,6 +21,7 @@ const bad: [options: object, message: string][] = [
   [{ roles: { supporter: "1/../../2" } }, "roles.supporter must be the id"],
   [{ entitlements: [] }, "entitlements must be a function"],
   [{ members: {} }, "members must be a function"],
+  [{ users: {} }, "users must be a function"],
   [{ api: "discord.com" }, "api must be a URL"],
   [{ api: "file:///etc" }, "api must be a URL"],
   [{ prefix: "a b" }, "prefix must have"],
@@ -30,9 +31,13 @@ it.each(bad)("options are checked: %j", (options, message) => {
   expect(() => discord({ ...valid, ...options })).toThrow(message);
 });
 
-it("a prefix is for the type and the key", () => {
-  expect(discord({ ...valid, prefix: "club." }).syncRoles.type).toBe("club.discord.sync");
-  expect(redact).toEqual([]);
+it("a prefix is for the types and the keys", () => {
+  const { jobs } = discord({ ...valid, prefix: "club." });
+  expect(jobs.map(({ type }) => type)).toEqual(["club.discord.sync", "club.discord.sync_account"]);
+});
+
+it("redact hides ids of Discord accounts", () => {
+  expect(redact).toEqual(["input.account"]);
 });
 
 it("a call that takes too long, or whose job is cancelled, ends", async () => {

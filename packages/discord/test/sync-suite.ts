@@ -1,5 +1,7 @@
 import { holdfast, job, type Holdfast, type Job } from "holdfast";
 import { database, type Steps } from "holdfast/pack";
+import { postgres } from "holdfast/postgres";
+import { fakeClock, type FakeClock } from "holdfast/testing";
 import { beforeEach, expect, it, onTestFinished } from "vitest";
 import type { PackDatabase } from "../../holdfast/test/pack/scene.js";
 import { discord, type DiscordOptions, type DiscordPack, type SyncOutput } from "../dist/index.js";
@@ -268,6 +270,84 @@ export function syncTests(open: () => Promise<PackDatabase>): void {
     expect(rolesOf(ADA)).toEqual([PATRON, OTHER]);
   });
 
+  it("E-07 an account that is no longer linked loses the roles", async () => {
+    server.members.set(ADA, new Set([SUPPORTER, PATRON, OTHER]));
+    const { pack, hf } = await start({ members: () => "5002", users: () => null });
+    const { id } = await pack.syncAccount(hf, ADA);
+    expect((await pack.syncAccount(hf, ADA)).id).toBe(id);
+    await hf.drain();
+    expect(await hf.get(id)).toMatchObject({
+      type: "discord.sync_account",
+      maxAttempts: 10,
+      input: { account: ADA },
+      output: { added: [], removed: [SUPPORTER, PATRON], unchanged: [] },
+    });
+    expect(rolesOf(ADA)).toEqual([OTHER]);
+  });
+
+  it("E-07 an account that another user has linked since has the roles of that user", async () => {
+    server.members.set(ADA, new Set([SUPPORTER]));
+    const users = (account: string): string | null => (account === ADA ? "bob" : null);
+    const { pack, hf } = await start({ users, entitlements: (user) => (user === "bob" ? ["patron"] : ["supporter"]) });
+    await pack.syncAccount(hf, ADA);
+    await hf.drain();
+    expect(rolesOf(ADA)).toEqual([PATRON]);
+  });
+
+  it("E-07 an account that is unlinked during a sync does not keep the role", async () => {
+    let account = ADA;
+    server.members.set("5002", new Set());
+    // Unlinked after the sync has read the account: that job finds nothing to take away.
+    server.before = ({ method }) => void (method === "PUT" && (account = "5002"));
+    const synced = await sync({ members: () => account, users: () => null });
+    expect(rolesOf(ADA)).toEqual([OTHER]);
+    expect(synced.output).toEqual({ added: [], removed: [SUPPORTER], unchanged: [] });
+    await sync({ members: () => account, users: () => null });
+    expect(rolesOf("5002")).toEqual([SUPPORTER]);
+  });
+
+  it("E-07 a sync whose completion is lost runs again, and changes only what is left", async () => {
+    has = ["supporter", "patron"];
+    const clock = fakeClock();
+    const { pack } = await start();
+    const open = async (at: FakeClock): Promise<Holdfast> => {
+      const store = given.dialect === "postgres" ? postgres({ pool: given.db as never, clock: at }) : given.store();
+      const hf = await holdfast({ store, jobs: pack.jobs, clock: at, logger: false });
+      onTestFinished(() => hf.close());
+      return hf;
+    };
+    // For the second client, the lease of the first one has expired.
+    const [first, second] = [await open(clock), await open(fakeClock(clock.now() + 600_000))];
+    let release = (): void => {};
+    const held = new Promise<void>((resolve) => {
+      server.before = ({ method, path }, response) => {
+        if (method !== "PUT" || !path.endsWith(PATRON)) return undefined;
+        server.before = () => {};
+        release = () => void response.writeHead(204).end();
+        resolve();
+        return "handled";
+      };
+    });
+    const { id } = await pack.sync(first, "ada");
+    const running = first.runNext();
+    await held;
+    expect(rolesOf(ADA)).toEqual([SUPPORTER, OTHER]);
+    expect(await second.runNext()).toBe(true);
+    release();
+    await running;
+    expect(await second.get(id)).toMatchObject({
+      state: "completed",
+      output: { added: [PATRON], removed: [], unchanged: [SUPPORTER] },
+    });
+    expect(rolesOf(ADA)).toEqual([SUPPORTER, PATRON, OTHER]);
+    expect(calls()).toEqual(
+      [`GET ${ADA}`, ...[SUPPORTER, PATRON].map((role) => `PUT ${ADA}/roles/${role}`)].concat([
+        `GET ${ADA}`,
+        `PUT ${ADA}/roles/${PATRON}`,
+      ]),
+    );
+  });
+
   it("entitlements that never settle fail the attempt", async () => {
     let at = 0;
     const failed = await sync({ entitlements: () => (++at % 2 === 0 ? ["supporter"] : ["patron"]) });
@@ -299,6 +379,11 @@ export function syncTests(open: () => Promise<PackDatabase>): void {
     expect(() => pack.sync(hf, "ada", ["supporter"])).toThrow(expect.objectContaining(refused));
     // @ts-expect-error a misspelled transaction would be no transaction
     expect(() => pack.sync(hf, "ada", { transaction: 1 })).toThrow(expect.objectContaining(refused));
+    expect(() => pack.syncAccount(hf, ADA)).toThrow("users is missing");
+    const withUsers = (await start({ users: () => null })).pack;
+    expect(() => withUsers.syncAccount(hf, "../users")).toThrow("account must be an id of Discord");
+    // @ts-expect-error a misspelled transaction would be no transaction
+    expect(() => withUsers.syncAccount(hf, ADA, { transaction: 1 })).toThrow(expect.objectContaining(refused));
     expect((await hf.list()).jobs).toEqual([]);
     await pack.sync(hf, "ada");
     expect((await hf.list()).jobs).toMatchObject([{ input: { userId: "ada", entitlementIds: [] } }]);
@@ -327,6 +412,11 @@ export function syncTests(open: () => Promise<PackDatabase>): void {
 
   it("ports that return something else make the job dead", async () => {
     expect(await sync({ members: () => "../../users" })).toMatchObject({ state: "dead" });
+    const users = (): string => 5 as never;
+    const { pack, hf } = await start({ users });
+    await pack.syncAccount(hf, ADA);
+    await hf.drain();
+    expect((await hf.list({ type: "discord.sync_account" })).jobs).toMatchObject([{ state: "dead" }]);
     expect(await sync({ entitlements: () => "supporter" as never })).toMatchObject({ state: "dead" });
     expect(await sync({ entitlements: () => ["constructor", "__proto__"] })).toMatchObject({ state: "completed" });
   });

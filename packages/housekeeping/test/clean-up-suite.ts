@@ -1,6 +1,10 @@
-import { fakeClock } from "holdfast/testing";
-import { expect, it } from "vitest";
+import { holdfast, type Holdfast, type Store } from "holdfast";
+import { postgres } from "holdfast/postgres";
+import { sqlite } from "holdfast/sqlite";
+import { fakeClock, type FakeClock } from "holdfast/testing";
+import { expect, it, onTestFinished } from "vitest";
 import type { PackDatabase } from "../../holdfast/test/pack/scene.js";
+import { housekeeping } from "../dist/index.js";
 import { cleanUpScene, DAY, HOUR, PRESETS } from "./scene.js";
 
 /** Runs on SQLite with `npm test`, and on PostgreSQL with `npm run test:all`. */
@@ -177,6 +181,41 @@ export function cleanUpTests(open: () => Promise<PackDatabase>): void {
     }
     await run(hf, "expired_oauth_cleanup");
     expect([await ids("oauth_tokens"), await ids("oauth_authorization_codes")]).toEqual(Array(2).fill(["after", "at"]));
+  });
+
+  it("C-14 a job whose completion was lost after its last chunk runs again, and deletes nothing more", async () => {
+    await createTables();
+    await insertSessions(1_200);
+    await scene.given.query("INSERT INTO sessions VALUES ('live', ?)", at((await now()) + HOUR));
+    const clock = fakeClock();
+    const { given } = scene;
+    const store = (own: FakeClock): Store =>
+      given.dialect === "postgres"
+        ? postgres({ pool: given.db as never, clock: own })
+        : sqlite((given.db as { name: string }).name, { clock: own });
+    const pack = housekeeping({ db: given.db, presets: { sessions: true } });
+    const open = async (opened: Store, own: FakeClock): Promise<Holdfast> => {
+      const hf = await holdfast({ store: opened, jobs: pack.jobs, clock: own, logger: false });
+      onTestFinished(() => hf.close());
+      return hf;
+    };
+    // Its completion is lost, as if the lease had expired just before.
+    const lost: string[] = [];
+    const settle: Store["settle"] = async (outcomes) =>
+      outcomes.map(({ id }) => {
+        lost.push(id);
+        return "lost";
+      });
+    const first = await open({ ...store(clock), settle }, clock);
+    const { id } = await first.enqueueNamed("stale_session_cleanup");
+    await first.runNext();
+    expect([lost, await ids("sessions")]).toEqual([[id], ["live"]]);
+    // For the second client, the lease of the first one has expired.
+    const later = fakeClock(clock.now() + 600_000);
+    const second = await open(store(later), later);
+    expect(await second.runNext()).toBe(true);
+    expect(await second.get(id)).toMatchObject({ state: "completed", output: { deleted: { sessions: 0 } } });
+    expect(await ids("sessions")).toEqual(["live"]);
   });
 
   it("presets take names of tables and columns", async () => {

@@ -1,4 +1,5 @@
-import { fakeClock } from "holdfast/testing";
+import type { Clock } from "holdfast/pack";
+import { fakeClock, type FakeClock } from "holdfast/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { describeDatabases } from "../../holdfast/test/pack/scene.js";
 import { housekeeping } from "../dist/index.js";
@@ -61,7 +62,9 @@ describeDatabases((open) => {
     const pruner = pack.legacyPruner({ queueEnabled: async () => queueEnabled, every: "1h" });
     pruner.start();
     pruner.start();
-    await clock.advance(0);
+    await clock.advance("59s");
+    expect(await ids("webhook_deliveries")).toEqual(["a"]);
+    await clock.advance("1s");
     expect(await ids("webhook_deliveries")).toEqual([]);
     queueEnabled = true;
     await insert("b");
@@ -87,10 +90,41 @@ describeDatabases((open) => {
       onError: (error) => errors.push(error),
     });
     pruner.start();
-    await clock.advance(0);
+    await clock.advance("1m");
     await pruner.stop();
     expect(errors).toMatchObject([{ code: "INVALID_OPTION", field: "queueEnabled" }]);
     expect(await ids("webhook_deliveries")).toEqual(["a"]);
+  });
+
+  it("C-16 the legacy pruner starts no timer while the queue is enabled for good", async () => {
+    const clock = fakeClock();
+    const timers: number[] = [];
+    const counting = { ...boundClock(clock), after: (ms: number) => (timers.push(ms), { cancel() {} }) };
+    const pack = housekeeping({ db: scene.given.db, presets: PRESETS, clock: counting });
+    const pruner = pack.legacyPruner({ queueEnabled: true });
+    pruner.start();
+    await pruner.stop();
+    expect(timers).toEqual([]);
+    pack.legacyPruner({ queueEnabled: false }).start();
+    expect(timers).toEqual([60_000]);
+  });
+
+  it("C-16 a setting that does not respond is an error, and does not hold up a stop", async () => {
+    const clock = fakeClock();
+    const pack = housekeeping({ db: scene.given.db, presets: PRESETS, clock });
+    const errors: unknown[] = [];
+    let asked = 0;
+    const queueEnabled = (): Promise<boolean> => (asked++, new Promise(() => {}));
+    const pruner = pack.legacyPruner({ queueEnabled, onError: (error) => errors.push(error) });
+    pruner.start();
+    await clock.advance("1m");
+    expect([asked, errors]).toEqual([1, []]);
+    await clock.advance("30s");
+    expect(errors.map(String)).toEqual(["Error: queueEnabled did not respond within 30 s"]);
+    await clock.advance("1h");
+    expect(asked).toBe(2);
+    await pruner.stop();
+    expect(errors).toHaveLength(1);
   });
 
   it.each(["throws", "rejects"])("an error of the legacy pruner reaches a callback that %s", async (how) => {
@@ -114,10 +148,14 @@ describeDatabases((open) => {
     await clock.advance("2h");
     await pruner.stop();
     await new Promise((resolve) => setImmediate(resolve));
-    expect(errors).toHaveLength(3);
+    expect(errors).toHaveLength(2);
     expect(uncaught).toEqual([]);
   });
 });
+
+function boundClock(clock: FakeClock): Clock {
+  return { now: () => clock.now(), monotonic: () => clock.monotonic(), after: (...given) => clock.after(...given) };
+}
 
 describe("housekeeping()", () => {
   const db = { prepare() {}, transaction() {}, exec() {}, inTransaction: false } as never;

@@ -192,7 +192,13 @@ async function deliver(
   { transport, from }: Sender,
 ): Promise<SentMail> {
   const complete = input.template === undefined ? (message as MessageFields) : checked(input.template, message);
-  const sending = transport.send(outgoing(complete, from), { idempotencyKey, signal, jobId: running.id });
+  const sending = transport.send(outgoing(complete, from), {
+    idempotencyKey,
+    signal,
+    jobId: running.id,
+    // Not the number of the attempt: that of a worker that crashed early may not count, and a retry by an operator begins at 1.
+    mayBeSent: running.fence > 1,
+  });
   const sent = await untilAborted(sending, signal);
   checkSent(sent);
   if (sent.accepted.length === 0) throw new NotRetryable("the mail server refused all recipients");

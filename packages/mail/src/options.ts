@@ -1,5 +1,13 @@
-import { InvalidOptionError, type Duration, type Holdfast } from "holdfast";
-import { database, durationMs, show, type Database, type PostgresPool, type SqliteDatabase } from "holdfast/pack";
+import { InvalidOptionError, type Duration, type Holdfast, type JobType } from "holdfast";
+import {
+  checkTransactions,
+  database,
+  durationMs,
+  show,
+  type Database,
+  type PostgresPool,
+  type SqliteDatabase,
+} from "holdfast/pack";
 
 /** Reads an option that must be a function. */
 export function readFunction<Given>(value: Given, field: string, example: string): Given {
@@ -46,16 +54,34 @@ export interface StorageOptions<Records> {
   schema?: string;
 }
 
+/** Where a pack stores its records. */
+export interface Storage<Records> {
+  readonly records: Records;
+  /** Creates the tables. With `db`, checks that the jobs of the client are in the same database. */
+  install(hf: Holdfast, type: JobType): Promise<void>;
+}
+
 /** Reads where a pack stores its records. */
-export function readStorage<Records>(
+export function readStorage<Records extends { install(): Promise<void> }>(
   { db, records, schema }: StorageOptions<Records>,
   { sql, methods }: { sql: (db: Database) => Records; methods: readonly string[] },
-): Records {
+): Storage<Records> {
   if (db !== undefined && records !== undefined)
     throw new InvalidOptionError("records", "must not be combined with db; pass one of the two");
-  if (db !== undefined) return sql(database(db, schema === undefined ? {} : { schema }));
+  if (db !== undefined) {
+    const opened = database(db, schema === undefined ? {} : { schema });
+    const stored = sql(opened);
+    return {
+      records: stored,
+      async install(hf, type) {
+        await checkTransactions(opened, hf, type);
+        await stored.install();
+      },
+    };
+  }
   if (records === undefined)
     throw new InvalidOptionError("db", "is missing; pass the database that holds the jobs, or your own records");
   if (schema !== undefined) throw new InvalidOptionError("schema", "needs db");
-  return readPort(records, "records", methods, "see the type of this option");
+  readPort(records, "records", methods, "see the type of this option");
+  return { records, install: () => records.install() };
 }

@@ -7,6 +7,8 @@ export const redact: readonly string[] = Object.freeze([
   "input.cc",
   "input.bcc",
   "input.replyTo",
+  "input.from",
+  "input.headers",
   "input.textBody",
   "input.htmlBody",
   "input.data",

@@ -23,6 +23,8 @@ export interface SendContext {
   /** Aborted on timeout, cancellation, lost lease and shutdown. */
   readonly signal: AbortSignal;
   readonly jobId: string;
+  /** The job was claimed before: an earlier attempt may have sent the mail. A transport that can find it out does not send it again. */
+  readonly mayBeSent: boolean;
 }
 
 /** What a transport returns. */

@@ -21,10 +21,14 @@ export function recordStatements(given: PackDatabase): { db: PackDatabase["db"];
   const pool = given.db as pg.Pool;
   pool.on("connect", (client) => {
     const query = client.query.bind(client) as (...args: unknown[]) => unknown;
+    let isInTransaction = false;
     Object.assign(client, {
       query(...args: unknown[]) {
         const [first] = args as [string | { text?: string }];
-        record(typeof first === "string" ? first : first.text);
+        const text = String(typeof first === "string" ? first : first.text);
+        if (/^(?:BEGIN|COMMIT|ROLLBACK$)/.test(text)) isInTransaction = text === "BEGIN";
+        // The store's own notifications of what it wrote before: they are sent at any time.
+        if (isInTransaction || !text.includes("pg_notify")) record(text);
         return query(...args);
       },
     });

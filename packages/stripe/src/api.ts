@@ -64,19 +64,44 @@ interface GetOptions {
 }
 
 async function get(api: StripeClient, path: string, { account, version, signal }: GetOptions): Promise<unknown> {
-  signal?.throwIfAborted();
-  try {
-    const request = api.rawRequest("GET", path, undefined, {
+  const request = (): Promise<unknown> =>
+    api.rawRequest("GET", path, undefined, {
       timeout: TIMEOUT_MS,
       // The job is retried, so no retries in between, which would wait.
       maxNetworkRetries: 0,
       ...(account != null && { stripeAccount: account }),
       ...(version != null && { apiVersion: version }),
     });
-    return await untilAborted(request, signal);
+  const action = `GET ${path.slice(0, path.lastIndexOf("/"))}`;
+  return callStripe(request, { action, ...(signal !== undefined && { signal }) });
+}
+
+/** Options of {@link callStripe}. */
+export interface StripeCall {
+  /** What the call does, for the message of an error: without ids and names of customers. */
+  readonly action: string;
+  /** The signal of the job. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Calls Stripe's client in a job, and makes of its errors what the job does about them: a rate limit with a time is `RetryAfter`, an error that
+ * a retry cannot change is `NotRetryable`, any other is retried. Returns null if the object does not exist. Ends with the signal.
+ *
+ * ```ts
+ * await callStripe(() => sdk.subscriptions.cancel(id, {}, { idempotencyKey }), { action: "cancel a subscription", signal });
+ * ```
+ */
+export async function callStripe<Value>(
+  request: () => Promise<Value>,
+  { action, signal }: StripeCall,
+): Promise<Value | null> {
+  signal?.throwIfAborted();
+  try {
+    return await untilAborted(request(), signal);
   } catch (error) {
     if (signal?.aborted === true) throw signal.reason;
-    const translated = translate(error, path);
+    const translated = translate(error, action);
     if (translated === null) return null;
     throw translated;
   }
@@ -99,12 +124,12 @@ async function untilAborted<Value>(request: Promise<Value>, signal: AbortSignal 
 }
 
 /** What the job does about an error of Stripe's client; null: the object does not exist. The error itself has parts of the response. */
-function translate(error: unknown, path: string): Error | null {
+function translate(error: unknown, action: string): Error | null {
   const { statusCode, code, type, message, headers } = (error ?? {}) as {
     [Field in "statusCode" | "code" | "type" | "message"]?: unknown;
   } & { headers?: Record<string, unknown> };
   const name = [code, type].find((each) => typeof each === "string") ?? "error";
-  const text = `Stripe: ${String(message)} (${String(name)}, GET ${path.slice(0, path.lastIndexOf("/"))})`;
+  const text = `Stripe: ${String(message)} (${String(name)}, ${action})`;
   if (statusCode === 404 && code === "resource_missing") return null;
   if (statusCode === 429) {
     const seconds = Number(headers?.["retry-after"] ?? Number.NaN);

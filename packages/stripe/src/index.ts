@@ -1,7 +1,8 @@
 /** Stripe webhooks: a route that verifies and stores events, and a job that processes each once. */
 export { isStripePack, stripe } from "./stripe.js";
 export type { CommonOptions, DatabaseOption, StripeOptions, StripePack } from "./stripe.js";
-export type { StripeClient } from "./api.js";
+export { callStripe } from "./api.js";
+export type { StripeCall, StripeClient } from "./api.js";
 export { effect } from "./effects.js";
 export type {
   AnyDb,

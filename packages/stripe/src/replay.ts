@@ -2,11 +2,11 @@ import { HoldfastError, type Holdfast, type Job } from "holdfast";
 import type { Steps } from "holdfast/pack";
 import { retrieveEvent } from "./api.js";
 import { readEvent, type StripeEvent } from "./event.js";
-import type { PackParts } from "./process.js";
+import type { PackParts, ProcessInput } from "./process.js";
 import { keyOf, storeEvent, type ProcessType } from "./store-event.js";
 
 /** What a replay needs of a client. */
-export type ReplayClient = Pick<Holdfast, "enqueue" | "get" | "retry" | "rerun">;
+export type ReplayClient = Pick<Holdfast, "enqueue" | "get" | "remove" | "rerun" | "retry">;
 
 export interface ReplayOptions {
   /** Also if the event was processed: its effect happens again. Default: false. */
@@ -53,11 +53,18 @@ export async function replayEvent(
   const jobId = job?.id ?? null;
   if (stored.isProcessed && !force) return { eventId, result: "processed", jobId };
   if (job !== null && !stored.isProcessed) {
-    if (["pending", "claimed", "running"].includes(job.state)) return { eventId, result: "waiting", jobId };
+    if (isWaitingOrRunning(job)) return { eventId, result: "waiting", jobId };
     if ((await hf.retry(job.id)) === "retried") return { eventId, result: "retried", jobId };
+    // It completed long ago without an effect, or another replay has retried it meanwhile.
+    const now = await hf.get(job.id);
+    if (now !== null && (isWaitingOrRunning(now) || now.state === "failed"))
+      return { eventId, result: "waiting", jobId };
   }
-  const id = await enqueueAgain(parts, type, hf, { eventId, event: stored.event, key, job });
-  return { eventId, result: "enqueued", jobId: id };
+  return enqueueAgain(parts, type, hf, { eventId, event: stored.event, key, job, force });
+}
+
+function isWaitingOrRunning({ state }: Job): boolean {
+  return ["pending", "claimed", "running"].includes(state);
 }
 
 function replayKey(key: string): string {
@@ -73,11 +80,15 @@ interface Stored {
 async function storedEvent({ store }: PackParts, id: string, job: Job | null): Promise<Stored | null> {
   if (store === null) {
     if (job === null) return null;
-    return { event: null, isProcessed: (job.output as { processed?: unknown } | null)?.processed === true };
+    return { event: null, isProcessed: hasProcessed(job) };
   }
   const record = await store.records.find(id);
   if (record === null) return null;
   return { event: readEvent(JSON.parse(record.payload)) as StripeEvent, isProcessed: record.processedAt !== null };
+}
+
+function hasProcessed({ output }: Job): boolean {
+  return (output as { processed?: unknown } | null)?.processed === true;
 }
 
 async function receiveFromStripe(
@@ -98,19 +109,52 @@ async function receiveFromStripe(
   );
 }
 
+interface Replayed {
+  readonly eventId: string;
+  /** Null without a database. */
+  readonly event: StripeEvent | null;
+  readonly key: string;
+  readonly job: Job | null;
+  readonly force: boolean;
+}
+
 async function enqueueAgain(
-  { store }: PackParts,
+  parts: PackParts,
   type: ProcessType,
   hf: ReplayClient,
-  { eventId, event, key, job }: { eventId: string; event: StripeEvent | null; key: string; job: Job | null },
-): Promise<string> {
-  if (store === null || event === null) return (await hf.rerun(job!.id)).id;
-  const enqueued = await store.db.transaction(function* (tx): Steps<{ result: Promise<{ id: string }> }> {
-    yield* store.records.markUnprocessed(tx, eventId);
+  { eventId, event, key, job, force }: Replayed,
+): Promise<ReplayResult> {
+  const { store } = parts;
+  if (store === null || event === null) return enqueueCopy(type, hf, { eventId, event, key, job, force });
+  const enqueued = await store.db.transaction(function* (tx): Steps<{ result: Promise<{ id: string }> } | null> {
+    // Another replay may have processed the event since it was read.
+    const record = yield* store.records.lock(tx, eventId);
+    if (record?.processedAt != null) {
+      if (!force) return null;
+      yield* store.records.markUnprocessed(tx, eventId);
+    }
     // Without the payload: the row has it.
     const input = { eventId, eventType: event.type, payload: null };
     const result = yield* tx.call(() => hf.enqueue(type, input, { tx: tx.handle, unique: replayKey(key) }));
     return { result: Promise.resolve(result) };
   });
-  return (await enqueued.result).id;
+  if (enqueued === null) return { eventId, result: "processed", jobId: job?.id ?? null };
+  return { eventId, result: "enqueued", jobId: (await enqueued.result).id };
+}
+
+/** Without a database: the job has the event, and the job of a replay holds a key of its own, so that two replays are one job. */
+async function enqueueCopy(
+  type: ProcessType,
+  hf: ReplayClient,
+  { eventId, key, job, force }: Replayed,
+): Promise<ReplayResult> {
+  if (force) return { eventId, result: "enqueued", jobId: (await hf.rerun(job!.id)).id };
+  // Another replay may have processed the event since it was read.
+  const now = (await hf.get<ProcessInput>({ key: replayKey(key) })) ?? (await hf.get<ProcessInput>(job!.id));
+  if (now === null) throw new EventNotFoundError(eventId, ", because its job was deleted meanwhile");
+  if (hasProcessed(now)) return { eventId, result: "processed", jobId: now.id };
+  // A replay that had no effect either. It holds the key; one that was deleted meanwhile no longer does.
+  if (now.key === replayKey(key) && now.state === "completed") await hf.remove(now.id);
+  const unique = { key: replayKey(key), scope: { period: "30d" } } as const;
+  return { eventId, result: "enqueued", jobId: (await hf.enqueue(type, now.input, { unique })).id };
 }

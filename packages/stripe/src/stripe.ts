@@ -1,5 +1,13 @@
 import { InvalidOptionError, type JobType } from "holdfast";
-import { database, optionKeys, refuseUnknown, systemClock, type Clock } from "holdfast/pack";
+import {
+  checkTransactions,
+  database,
+  optionKeys,
+  refuseUnknown,
+  systemClock,
+  type Clock,
+  type TransactionClient,
+} from "holdfast/pack";
 import { readApi, type StripeClient } from "./api.js";
 import { readEffects, type AnyDb, type Effects, type TransactionOf } from "./effects.js";
 import type { AnyStripeEvent, EventFilter, StripeEvent } from "./event.js";
@@ -49,8 +57,8 @@ export interface StripePack {
   readonly process: JobType<ProcessInput, ProcessOutput>;
   /** Pass them to `holdfast({ jobs })`. */
   readonly jobs: readonly JobType[];
-  /** Creates or updates the table. Call it at every start. */
-  install(hf?: unknown): Promise<void>;
+  /** Creates or updates the table, and checks that the jobs of the client are in the same database. Call it at every start. */
+  install(hf?: TransactionClient): Promise<void>;
   /** The route that Stripe calls: `app.post("/webhooks/stripe", (c) => route(c.req.raw))`. */
   webhook(hf: EnqueueClient): (request: Request) => Promise<Response>;
   /** Processes an event that was not processed: its job is dead, its type had no effect, or it never arrived. */
@@ -111,8 +119,10 @@ export function stripe(given: object): StripePack {
   const pack: StripePack = {
     process,
     jobs: [process],
-    async install() {
-      await parts.store?.records.install();
+    async install(hf) {
+      if (parts.store === null) return;
+      if (hf !== undefined) await checkTransactions(parts.store.db, hf, process);
+      await parts.store.records.install();
     },
     webhook: route,
     async replay(hf, eventId, given = {}) {

@@ -1,9 +1,10 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { NotRetryable, RetryAfter } from "holdfast";
 import Stripe from "stripe";
 import { beforeEach, expect, it, onTestFinished } from "vitest";
 import type { PackDatabase } from "../../holdfast/test/pack/scene.js";
-import { effect, type LoadContext, type StripeEvent } from "../dist/index.js";
+import { callStripe, effect, type LoadContext, type StripeEvent } from "../dist/index.js";
 import { invoicePaid, openScene, signed, type Scene } from "./scene.js";
 
 interface StripeServer {
@@ -73,6 +74,39 @@ export function latestTests(open: () => Promise<PackDatabase>): void {
     expect(loaded).toEqual([{ id: "in_1", object: "invoice", amount_paid: 5 }]);
     expect(server.requests.map(({ method, url }) => `${method} ${url}`)).toEqual(["GET /v1/invoices/in_1"]);
     expect(server.requests[0]?.headers).toMatchObject({ "stripe-version": "2026-01-01", "stripe-account": "acct_1" });
+  });
+
+  it("callStripe makes of an error what the job does about it", async () => {
+    const call = (): Promise<unknown> =>
+      callStripe(() => server.api.subscriptions.cancel("sub_1", {}, { maxNetworkRetries: 0 }), { action: "cancel" });
+    const respond = (status: number, code: string, headers = {}): void => {
+      const error = { type: "invalid_request_error", code, message: "No" };
+      server.respond = (_request, response) => json(response, status, { error }, headers);
+    };
+    respond(400, "parameter_invalid");
+    await expect(call()).rejects.toBeInstanceOf(NotRetryable);
+    await expect(call()).rejects.toThrow("Stripe: No (parameter_invalid, cancel)");
+    respond(429, "rate_limit", { "retry-after": "7" });
+    await expect(call()).rejects.toMatchObject({ delay: 7_000 });
+    await expect(call()).rejects.toBeInstanceOf(RetryAfter);
+    respond(500, "api_error");
+    await expect(call()).rejects.not.toBeInstanceOf(NotRetryable);
+    respond(404, "resource_missing");
+    expect(await call()).toBeNull();
+    server.respond = (_request, response) => json(response, 200, { id: "sub_1", object: "subscription" });
+    expect(await call()).toMatchObject({ id: "sub_1" });
+  });
+
+  it("callStripe ends with the signal", async () => {
+    const stopping = new AbortController();
+    const asked = new Promise<void>((resolve) => (server.respond = () => resolve()));
+    const calling = callStripe(() => server.api.subscriptions.cancel("sub_1"), {
+      action: "cancel",
+      signal: stopping.signal,
+    });
+    await asked;
+    stopping.abort(new Error("cancelled"));
+    await expect(calling).rejects.toThrow("cancelled");
   });
 
   it("finds objects of other families by their name", async () => {

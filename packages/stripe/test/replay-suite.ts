@@ -1,6 +1,7 @@
+import type { Holdfast } from "holdfast";
 import { beforeEach, expect, it } from "vitest";
 import type { PackDatabase } from "../../holdfast/test/pack/scene.js";
-import { EventNotFoundError, stripe, type StripeClient } from "../dist/index.js";
+import { EventNotFoundError, stripe, type ReplayClient, type StripeClient } from "../dist/index.js";
 import {
   effects,
   invoicePaid,
@@ -64,6 +65,41 @@ export function replayTests(open: () => Promise<PackDatabase>): void {
     expect((await pack.replay(hf, event.id)).result).toBe("processed");
   });
 
+  it.each(["with", "without"])("E-08 two replays at once, %s a database, are one effect", async (how) => {
+    let isBroken = true;
+    const applied: string[] = [];
+    const on = { "invoice.paid": ({ id }: { id: string }) => (isBroken ? fail() : void applied.push(id)) };
+    const pack = how === "with" ? packOn(given, { on }) : stripe({ webhookSecrets: SECRET, on });
+    const hf = await openClient(given, pack);
+    await pack.install(hf);
+    const event = invoicePaid();
+    await pack.webhook(hf)(signed(event));
+    await hf.drain();
+    isBroken = false;
+    // The other operator's replay runs and completes after this one has read the event.
+    const late = clientThat(hf, async () => {
+      expect((await pack.replay(hf, event.id)).result).toBe("retried");
+      await hf.drain();
+    });
+    expect((await pack.replay(late, event.id)).result).toBe("processed");
+    expect(await hf.drain()).toBe(0);
+    expect(applied).toEqual([event.id]);
+  });
+
+  it("E-08 a replay does not repeat a job that another one has retried", async () => {
+    let isBroken = true;
+    const on = { "invoice.paid": ((...of) => (isBroken ? fail() : record(...of))) as TestEffect };
+    const { hf, pack, send } = await openScene(given, { on });
+    const event = invoicePaid();
+    await send(signed(event));
+    await hf.drain();
+    isBroken = false;
+    const late = clientThat(hf, async () => void (await pack.replay(hf, event.id)));
+    expect((await pack.replay(late, event.id)).result).toBe("waiting");
+    expect(await hf.drain()).toBe(1);
+    expect(await effects(given)).toEqual([event.id]);
+  });
+
   it("works after the job of the event was deleted", async () => {
     const ignoring = await openScene(given, { on: {} });
     const event = invoicePaid();
@@ -122,8 +158,48 @@ export function replayTests(open: () => Promise<PackDatabase>): void {
     expect((await pack.replay(hf, event.id, { force: true })).result).toBe("enqueued");
     await hf.drain();
     expect(applied).toEqual([event.id, event.id]);
+    expect((await pack.replay(hf, event.id)).result).toBe("processed");
     await expect(pack.replay(hf, "evt_unknown")).rejects.toThrow(EventNotFoundError);
   });
+
+  it("an event without a database and without an effect has one effect, however often it is replayed", async () => {
+    const applied: string[] = [];
+    const ignoring = stripe({ webhookSecrets: SECRET, on: {} });
+    const hf = await openClient(given, ignoring);
+    const event = invoicePaid();
+    await ignoring.webhook(hf)(signed(event));
+    await hf.drain();
+    // A replay that has no effect either.
+    expect((await ignoring.replay(hf, event.id)).result).toBe("enqueued");
+    await hf.drain();
+    const pack = stripe({ webhookSecrets: SECRET, on: { "invoice.paid": ({ id }) => void applied.push(id) } });
+    const second = await openClient(given, pack);
+    const replays = await Promise.all([pack.replay(second, event.id), pack.replay(second, event.id)]);
+    expect(new Set(replays.map(({ jobId }) => jobId)).size).toBe(1);
+    await second.drain();
+    expect((await pack.replay(second, event.id)).result).toBe("processed");
+    expect(applied).toEqual([event.id]);
+  });
+}
+
+/** A client whose first retry does something else before. */
+function clientThat(hf: Holdfast, before: () => Promise<void>): ReplayClient {
+  let isFirst = true;
+  return {
+    enqueue: hf.enqueue.bind(hf),
+    get: hf.get.bind(hf),
+    remove: hf.remove.bind(hf),
+    rerun: hf.rerun.bind(hf),
+    retry: (async (id: string) => {
+      if (isFirst) await before();
+      isFirst = false;
+      return hf.retry(id);
+    }) as Holdfast["retry"],
+  };
+}
+
+function fail(): never {
+  throw new Error("broken");
 }
 
 function apiWith(event: { id: string }): StripeClient {

@@ -18,6 +18,8 @@ const DONE: Readonly<Record<string, string>> = {
   pending: "Thank you! Your membership shows here as soon as Stripe reports the payment.",
   ending: "Your membership ends in a moment.",
   discord: "Your Discord account is linked. Your roles follow in a moment.",
+  unlinked: "Your Discord account is no longer linked. It loses its roles in a moment.",
+  roles: "Your roles follow in a moment, if you are in the server.",
   newsletter: "Saved.",
 };
 
@@ -64,7 +66,15 @@ function discordCard({ discordId }: Member): Html {
       </label>
       <button class="quiet">${discordId === null ? "Link" : "Change"}</button>
     </form>
+    ${discordId === null ? "" : linkedAccount()}
   </section>`;
+}
+
+function linkedAccount(): Html {
+  return html`<div class="row">
+    <form method="post" action="/account/discord/roles"><button class="quiet">Update my roles</button></form>
+    <form method="post" action="/account/discord/unlink"><button class="quiet">Unlink</button></form>
+  </div>`;
 }
 
 function newsletterCard({ newsletter, email }: Member): Html {

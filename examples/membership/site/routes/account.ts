@@ -12,9 +12,12 @@ export function accountRoutes({ db, hf, members, memberships, roles }: Site): Ho
   const routes = new Hono<MemberEnv>();
   routes.use("/account/*", membersOnly());
 
-  const linkDiscord = db.transaction((member: string, discordId: string) => {
+  const linkDiscord = db.transaction((member: string, discordId: string | null) => {
+    const former = members.byId(member)?.discordId ?? null;
     if (!members.setDiscord(member, discordId)) return false;
-    void roles.sync(hf, member, { tx: db });
+    if (discordId !== null) void roles.sync(hf, member, { tx: db });
+    // One membership gives roles to one account.
+    if (former !== null && former !== discordId) void roles.syncAccount(hf, former, { tx: db });
     return true;
   });
 
@@ -30,6 +33,15 @@ export function accountRoutes({ db, hf, members, memberships, roles }: Site): Ho
     if (fields === null) return c.html(accountPage(member, { membership, problem }), 400);
     if (linkDiscord.immediate(member.id, fields.discordId)) return c.redirect("/account?done=discord", 303);
     return c.html(accountPage(member, { membership, problem: "Another member linked this Discord account." }), 409);
+  });
+  routes.post("/account/discord/unlink", (c) => {
+    linkDiscord.immediate(c.get("member").id, null);
+    return c.redirect("/account?done=unlinked", 303);
+  });
+  // For members who have joined the server since. A job does so every day too.
+  routes.post("/account/discord/roles", async (c) => {
+    await roles.sync(hf, c.get("member").id);
+    return c.redirect("/account?done=roles", 303);
   });
   routes.post("/account/newsletter", async (c) => {
     const { newsletter } = await c.req.parseBody();

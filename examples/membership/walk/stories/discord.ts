@@ -45,7 +45,31 @@ export const roles: Story = {
     );
     return [
       `${all.length} members linked their accounts at once, in at most ${ms(Math.max(...times))}. Discord refused ${refused} calls with 429.`,
-      `The jobs came back when Discord said so: all have their roles after ${ms(took)}, and keep their others.`,
+      `The jobs came back when Discord said so: all have their roles after ${ms(took)}, and keep their other roles.`,
+    ];
+  },
+};
+
+export const otherAccount: Story = {
+  title: "Ada changes her Discord account",
+  async run(scene) {
+    const { vendors, ada } = scene;
+    const other = "500200";
+    const has = (account: string) => vendors.discord.rolesOf(account).includes("reader");
+    const link = (discordId: string) => ada.browser.send("/account/discord", { discordId });
+    await link(other);
+    await until(() => !has(ADA), "The former account keeps the role.");
+    await settled(scene);
+    vendors.discord.join(other);
+    check(!has(other), "An account that is not in the server has a role.");
+    const page = await ada.browser.send("/account/discord/roles");
+    check(page.url.includes("done=roles"), "The form that updates roles was not accepted.");
+    await until(() => has(other), "An account that joined later did not get the role.");
+    await link(ADA);
+    await until(() => has(ADA) && !has(other), "The role did not move back.");
+    return [
+      "The former account lost the role. The new one was not in the server, and got it when she joined and asked for it.",
+      "She changed back: one membership gives the role to one account.",
     ];
   },
 };

@@ -1,6 +1,6 @@
 import type { Story } from "../scene.js";
 import { adminEndpoint, dashboard } from "./admin.js";
-import { roles, endOfMembership } from "./discord.js";
+import { endOfMembership, otherAccount, roles } from "./discord.js";
 import { mailRetries } from "./mail.js";
 import { membership, repeatedEvent } from "./membership.js";
 import { newsletter, overdueNewsletter } from "./newsletter.js";
@@ -16,6 +16,7 @@ export const STORIES: readonly Story[] = [
   membership,
   repeatedEvent,
   roles,
+  otherAccount,
   newsletter,
   overdueNewsletter,
   adminEndpoint,

@@ -1,6 +1,7 @@
 import { signal } from "./signals.js";
 import type { SessionResult } from "holdfast/admin";
 import { AdminError, newClient, type RouteClient } from "#client";
+import { serverNow, setServerTime } from "./now.js";
 import { PREFIX } from "./router.js";
 
 export { AdminError, type RouteClient };
@@ -55,8 +56,10 @@ export function clientWithin(seconds: number): RouteClient {
 
 /** For views that need the text of a response: `fetch` that notices a lost connection and an expired session. */
 export async function send(request: Request): Promise<Response> {
+  const sentAt = Date.now();
   try {
     const response = await fetch(request);
+    setServerTime(Number(response.headers.get("x-holdfast-time")), sentAt);
     if (response.status === 401 && typeof session.peek() === "object") hasExpired.value = true;
     // A proxy that cannot reach the server.
     if (response.status >= 502 && response.status <= 504 && !response.headers.has("x-holdfast")) goOffline();
@@ -71,7 +74,7 @@ export async function send(request: Request): Promise<Response> {
 let retry: ReturnType<typeof setTimeout> | undefined;
 
 function goOffline(): void {
-  const now = Date.now();
+  const now = serverNow();
   const before = connection.peek();
   const delay = RETRY_MS[Math.min(failures++, RETRY_MS.length - 1)] ?? 10_000;
   connection.value = { online: false, since: before.online ? now : before.since, retryAt: now + delay };

@@ -33,6 +33,31 @@ export function onMissed(listener: () => void): () => void {
   return () => void missedListeners.delete(listener);
 }
 
+/**
+ * Loads something again when changes may have been missed, and some time after jobs have changed that `isWanted`, at most once in that time.
+ */
+export function follow(
+  isWanted: (job: JobSummary) => boolean,
+  shown: { reload: () => Promise<void> },
+  delayMs: number,
+): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const off = onJobs((jobs) => {
+    // All of them: it may also take note of each.
+    if (jobs.filter(isWanted).length === 0) return;
+    timer ??= setTimeout(() => {
+      timer = undefined;
+      void shown.reload();
+    }, delayMs);
+  });
+  const offMissed = onMissed(() => void shown.reload());
+  return () => {
+    off();
+    offMissed();
+    clearTimeout(timer);
+  };
+}
+
 /** What the tab with the stream passes on to the others. */
 type Message = { stats: StatsResult } | { job: JobSummary } | { missed: true };
 
@@ -79,7 +104,8 @@ export function startLive(): void {
   document.addEventListener("visibilitychange", () => (isVisible.value = !document.hidden));
   const channel = typeof BroadcastChannel === "undefined" ? null : new BroadcastChannel(CHANNEL);
   channel?.addEventListener("message", ({ data }) => {
-    if (!isLive.peek() || !isMessage(data)) return;
+    // Another tab may have another role: the cookie has changed, and this one will notice soon.
+    if (!isLive.peek() || !may("viewer") || !isMessage(data)) return;
     stream.value = "open";
     receive(data);
   });

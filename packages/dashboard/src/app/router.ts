@@ -27,9 +27,18 @@ export function go(href: string, { replace = false } = {}): void {
   const url = new URL(href, location.href);
   if (url.href === location.href) return;
   const isOtherView = url.pathname !== location.pathname;
-  history[replace ? "replaceState" : "pushState"](null, "", url);
+  // A view of one thing leads back to the list that it was opened from, also after it is loaded again.
+  const list = current.peek().parts.length > 1 ? (history.state as unknown) : location.pathname + location.search;
+  history[replace ? "replaceState" : "pushState"](list, "", url);
   current.value = read();
   if (isOtherView) scrollTo(0, 0);
+}
+
+/** The list of a view, as it was when one of its things was opened. */
+export function listHref(name: string): string {
+  const href = hrefOf(`/${name}`);
+  const list = String(history.state);
+  return list.split("?")[0] === href ? list : href;
 }
 
 /** Changes parts of the query of this view. Null removes one. */

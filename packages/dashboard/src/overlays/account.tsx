@@ -1,13 +1,14 @@
 import type { JSX } from "preact";
-import { may, session } from "../app/api.js";
+import { session } from "../app/api.js";
 import { density, type Density } from "../app/density.js";
 import { hrefOf } from "../app/router.js";
 import { theme, type Theme } from "../app/theme.js";
+import { isShown, VIEWS } from "../shell.js";
 import { Button } from "../ui/button.js";
 import { Dialog } from "../ui/dialog.js";
 import { Icon } from "../ui/icon.js";
 import { Time } from "../ui/time.js";
-import { canSignOut, signOut, VIEWS } from "./palette/sources.js";
+import { canSignOut, signOut } from "./palette/sources.js";
 
 const THEMES: readonly (readonly [Theme, string])[] = [
   ["system", "System"],
@@ -19,12 +20,12 @@ const DENSITIES: readonly (readonly [Density, string])[] = [
   ["comfortable", "Comfortable"],
 ];
 /** In the bar at the bottom of narrow screens. */
-const IN_BAR: readonly string[] = ["/", "/failures", "/schedules"];
+const IN_BAR: readonly string[] = ["", "jobs", "failures", "schedules"];
 
 /** Who is signed in, how the page looks, and, on narrow screens, the views that the bar has no place for. */
 export default function Account({ onClose }: { onClose: () => void }): JSX.Element {
   const { value: who } = session;
-  const others = VIEWS.filter(([path, , , role]) => may(role) && !IN_BAR.includes(path));
+  const others = Object.entries(VIEWS).filter(([name, line]) => isShown(line) && !IN_BAR.includes(name));
   const out = async (): Promise<void> => {
     await signOut();
     onClose();
@@ -44,8 +45,8 @@ export default function Account({ onClose }: { onClose: () => void }): JSX.Eleme
       <div class="stack">
         {others.length > 0 && (
           <nav class="narrow-only more-pages" aria-label="More pages">
-            {others.map(([path, title, icon]) => (
-              <a key={path} href={hrefOf(path)} onClick={() => setTimeout(onClose)}>
+            {others.map(([name, { title, icon }]) => (
+              <a key={name} href={hrefOf(`/${name}`)} onClick={() => setTimeout(onClose)}>
                 <Icon name={icon} />
                 {title}
               </a>

@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { jobHref } from "../app/links.js";
 import { useResource } from "../app/resource.js";
 import { go } from "../app/router.js";
+import { isCut } from "../app/schedules.js";
 import { Icon } from "../ui/icon.js";
 import { findEntries, jobIdIn, marked, type Entry } from "./palette/entries.js";
 import { allEntries, loadSources } from "./palette/sources.js";
@@ -14,7 +15,8 @@ export default function Palette({ onClose }: { onClose: () => void }): JSX.Eleme
   const dialog = useRef<HTMLDialogElement>(null);
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
-  const loaded = useResource("palette", loadSources);
+  const search = isCut.value ? (text.trim().split(/\s+/).at(-1) ?? "") : "";
+  const loaded = useResource(`palette ${search}`, () => loadSources(search));
   useEffect(() => {
     const before = document.activeElement;
     dialog.current?.showModal();

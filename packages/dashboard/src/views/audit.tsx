@@ -2,7 +2,7 @@ import type { AuditResult } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { api } from "../app/api.js";
-import { date, dayAndClock, exact, number, seconds } from "../app/format.js";
+import { date, dayAndClock, exact, localTime, number, seconds } from "../app/format.js";
 import { addShortcuts } from "../app/keys.js";
 import { jobHref, jobsHref, scheduleHref } from "../app/links.js";
 import { now } from "../app/now.js";
@@ -74,6 +74,7 @@ function Filters({ actions }: { actions: readonly string[] }): JSX.Element {
   const first = useRef<HTMLInputElement>(null);
   useEffect(() => addShortcuts([{ key: "/", about: "Filter", run: () => first.current?.focus() }]), []);
   const { query } = route.value;
+  const times = auditQuery(query);
   const set = (name: string, value: string): void =>
     setQuery({ [name]: value, cursor: null, open: null }, { replace: true });
   return (
@@ -118,8 +119,8 @@ function Filters({ actions }: { actions: readonly string[] }): JSX.Element {
           <input
             class="input"
             type="datetime-local"
-            value={query.get(name) ?? ""}
-            onChange={(event) => set(name, event.currentTarget.value)}
+            value={localTime(times[name] ?? null)}
+            onChange={({ currentTarget: { value } }) => set(name, value && new Date(value).toISOString())}
           />
         </label>
       ))}

@@ -42,7 +42,7 @@ export default function Failures(): JSX.Element {
   useEffect(() => {
     // A link from the Overview asks for the dialog.
     if (open === null || wants !== "retry" || !may("operator")) return;
-    void openAction({ fingerprint: open }, "retry");
+    openAction({ fingerprint: open }, "retry");
     setQuery({ do: null }, { replace: true });
   }, [open, wants]);
   const isOpenAway = open !== null && !shown.slice(0, limit).some(({ fingerprint }) => fingerprint === open);
@@ -110,7 +110,7 @@ export default function Failures(): JSX.Element {
                 onToggle={() =>
                   setQuery({ open: group.fingerprint === open ? null : group.fingerprint, do: null }, { replace: true })
                 }
-                onRetry={() => void openAction(group, "retry")}
+                onRetry={() => openAction(group, "retry")}
               />
             ))}
           </div>

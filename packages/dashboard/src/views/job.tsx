@@ -3,11 +3,11 @@ import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { AdminError, api, may } from "../app/api.js";
 import { addShortcuts } from "../app/keys.js";
-import { onJobs, onMissed } from "../app/live.js";
+import { follow } from "../app/live.js";
 import { now } from "../app/now.js";
 import { placeOf } from "../app/opened-from.js";
-import { useResource, type Resource } from "../app/resource.js";
-import { go, hrefOf, route } from "../app/router.js";
+import { useResource } from "../app/resource.js";
+import { go, listHref, route } from "../app/router.js";
 import { Confirm } from "../ui/confirm.js";
 import { Icon } from "../ui/icon.js";
 import { Empty, Pending } from "../ui/page-states.js";
@@ -38,7 +38,8 @@ export default function JobView(): JSX.Element {
   const loaded = resource.data.value;
   const wanted = loaded === undefined ? undefined : pollOf(loaded.job);
   useEffect(() => setPollMs(wanted), [wanted]);
-  useReloads(id, resource);
+  // The stream says when it has changed.
+  useEffect(() => follow((job) => job.id === id, resource, RELOAD_MS), [id, resource]);
   useEffect(() => listShortcuts(id), [id]);
 
   if (loaded === undefined) {
@@ -59,33 +60,13 @@ function isMissing(error: unknown): boolean {
   return error instanceof AdminError && error.status === 404;
 }
 
-/** Loads the job again when the stream says that it has changed. */
-function useReloads(id: string, resource: Resource<LoadedJob>): void {
-  useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const off = onJobs((jobs) => {
-      if (timer !== undefined || !jobs.some((job) => job.id === id)) return;
-      timer = setTimeout(() => {
-        timer = undefined;
-        void resource.reload();
-      }, RELOAD_MS);
-    });
-    const offMissed = onMissed(() => void resource.reload());
-    return () => {
-      off();
-      offMissed();
-      clearTimeout(timer);
-    };
-  }, [id, resource]);
-}
-
 function listShortcuts(id: string): () => void {
   const open = (which: "previous" | "next") => (): void => {
     const other = placeOf(id)?.[which];
     if (other != null) go(jobHref(other), { replace: true });
   };
   return addShortcuts([
-    { key: "Escape", about: "Go back to the list", run: () => go(placeOf(id)?.href ?? hrefOf("/jobs")) },
+    { key: "Escape", about: "Go back to the list", run: () => go(listHref("jobs")) },
     { key: "j", about: "Next job of the list", run: open("next") },
     { key: "k", about: "Previous job of the list", run: open("previous") },
   ]);
@@ -101,7 +82,7 @@ function Missing({ id }: { id: string }): JSX.Element {
         It may have been deleted, by hand or at the end of its retention.{" "}
         {!may("viewer") && "Only your own jobs are shown."}
       </p>
-      <a class="btn" href={hrefOf("/jobs")}>
+      <a class="btn" href={listHref("jobs")}>
         Show all jobs
       </a>
     </Empty>
@@ -226,7 +207,7 @@ function Loaded({ id, loaded, isDeleted, onChange }: LoadedProps): JSX.Element {
           danger
           onClose={() => setAsking(null)}
           onConfirm={async () => {
-            if (await runAction("delete", job)) go(placeOf(id)?.href ?? hrefOf("/jobs"), { replace: true });
+            if (await runAction("delete", job)) go(listHref("jobs"), { replace: true });
             else await onChange();
             return true;
           }}

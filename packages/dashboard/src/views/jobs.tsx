@@ -5,6 +5,7 @@ import { api, connection, may, mayChangeOwn, messageOf } from "../app/api.js";
 import { countText, number, plural } from "../app/format.js";
 import { addShortcuts } from "../app/keys.js";
 import { isLive, onJobs, onMissed, stats } from "../app/live.js";
+import { serverNow } from "../app/now.js";
 import { rememberList } from "../app/opened-from.js";
 import { useResource } from "../app/resource.js";
 import { route, setQuery } from "../app/router.js";
@@ -43,7 +44,7 @@ export default function Jobs(): JSX.Element {
   const order: Order = query.get("order") === "oldest" ? "oldest" : "newest";
   const isViewer = may("viewer");
   const names = useNames(isViewer);
-  const read = (text: string): Filter => parseFilter(text, { ...names.known, now: Date.now() });
+  const read = (text: string): Filter => parseFilter(text, { ...names.known, now: serverNow() });
   const { list, next, reload } = useList(q, order, read);
   const selection = useMemo(() => (list !== undefined && mayChangeOwn() ? new Selection(list) : null), [list]);
   // Times such as the last hour are those of the load.
@@ -54,11 +55,7 @@ export default function Jobs(): JSX.Element {
   const rows = list?.rows.value;
   useEffect(() => {
     // For the page of a job: which one comes before it, and which after.
-    if (rows !== undefined)
-      rememberList(
-        `${location.pathname}${location.search}`,
-        rows.map(({ id }) => id),
-      );
+    if (rows !== undefined) rememberList(rows.map(({ id }) => id));
   }, [rows]);
   useLayoutEffect(() => addShortcuts([{ key: ".", about: "Show the new jobs", run: reload }]), [list]);
 

@@ -3,8 +3,9 @@ import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
 import { clientWithin, may } from "../app/api.js";
 import { stats } from "../app/live.js";
-import { now } from "../app/now.js";
+import { now, serverNow } from "../app/now.js";
 import { useResource } from "../app/resource.js";
+import { loadSchedules } from "../app/schedules.js";
 import { route } from "../app/router.js";
 import { Skeleton } from "../ui/page-states.js";
 import { FinishedCard, TimesCard, usePoints } from "./overview/charts.js";
@@ -35,18 +36,23 @@ export default function Overview(): JSX.Element {
   const history = useResource(
     `overview history ${range}`,
     // Whole minutes, so that all open pages ask for the same.
-    ({ history: past }) => past.get({ from: startOfMinute(Date.now() - ms), resolution }),
+    ({ history: past }) => past.get({ from: startOfMinute(serverNow() - ms), resolution }),
     { every: everyMs },
   );
   const byQueue = useResource("overview history by queue", (client) => client.history.get({ by: "queue" }), {
     every: HISTORY_MS,
   });
+  // The last hour is there already.
+  const depth = useResource(
+    `overview depth ${range}`,
+    async ({ history: past }) =>
+      range === "1h" ? undefined : past.get({ from: startOfMinute(serverNow() - ms), resolution, by: "queue" }),
+    { every: everyMs },
+  );
   const queues = useResource("overview queues", (client) => client.queues.list({}), { every: EVERY_MS });
   const workers = useResource("overview workers", (client) => client.workers.list({}), { every: EVERY_MS });
   const groups = useResource("overview errors", (client) => client.errors.list({ limit: 100 }), { every: EVERY_MS });
-  const schedules = useResource("overview schedules", (client) => client.schedules.list({ limit: 200 }), {
-    every: SCHEDULES_MS,
-  });
+  const schedules = useResource("overview schedules", loadSchedules, { every: SCHEDULES_MS });
   const counted = useResource("overview stats", () => clientWithin(COUNTED_S).jobs.stats({}));
   const dead = useDeadCounts(groups.data.value?.groups);
   const points = usePoints({ history, range });
@@ -96,7 +102,13 @@ export default function Overview(): JSX.Element {
             <Skeleton rows={8} />
           </div>
         ) : (
-          <QueuesCard stats={current} queues={queues.data.value?.queues} byQueue={byQueue.data.value} />
+          <QueuesCard
+            stats={current}
+            queues={queues.data.value?.queues}
+            byQueue={byQueue.data.value}
+            depth={depth.data.value}
+            range={range}
+          />
         )}
         <FailuresCard groups={groups} />
       </div>

@@ -4,7 +4,7 @@ import { useEffect } from "preact/hooks";
 import { AdminError, api, may } from "../app/api.js";
 import { dayAndClock, duration, exact, shortId } from "../app/format.js";
 import { jobHref, jobsHref } from "../app/links.js";
-import { onJobs } from "../app/live.js";
+import { follow } from "../app/live.js";
 import { now } from "../app/now.js";
 import { useResource } from "../app/resource.js";
 import { go, hrefOf, route } from "../app/router.js";
@@ -14,6 +14,7 @@ import { StateLabel } from "../ui/state.js";
 import { Time } from "../ui/time.js";
 import { everyText, timingWords } from "./schedules/cron-words.js";
 import { openFor, ScheduleOverlays } from "./schedules/overlays.js";
+import { loadSchedule, type LoadedSchedule } from "./schedules/load-schedule.js";
 import { NextRuns } from "./schedules/preview.js";
 import { EnabledToggle, Origin, runNow } from "./schedules/schedule-actions.js";
 import { reasonWords } from "./schedules/slot-words.js";
@@ -23,7 +24,7 @@ const EVERY_MS = 15_000;
 const RELOAD_MS = 1_000;
 
 interface Loaded {
-  schedule: ScheduleResult;
+  schedule: LoadedSchedule;
   runs: readonly number[];
   /** The jobs of its slots that still exist, and its newest ones. */
   jobs: readonly JobSummary[];
@@ -31,7 +32,7 @@ interface Loaded {
 
 async function load(name: string): Promise<Loaded> {
   const [schedule, { runs }, recent] = await Promise.all([
-    api.schedules.get({ name }),
+    loadSchedule(name),
     api.schedules.next({ name, count: 5 }),
     api.jobs.list({ schedule: name, limit: 20 }),
   ]);
@@ -44,20 +45,7 @@ async function load(name: string): Promise<Loaded> {
 export default function Schedule(): JSX.Element {
   const name = route.value.parts[1] ?? "";
   const one = useResource(`schedule ${name}`, () => load(name), { every: EVERY_MS });
-  useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const off = onJobs((jobs) => {
-      if (!jobs.some(({ schedule }) => schedule?.name === name)) return;
-      timer ??= setTimeout(() => {
-        timer = undefined;
-        void one.reload();
-      }, RELOAD_MS);
-    });
-    return () => {
-      off();
-      clearTimeout(timer);
-    };
-  }, [one, name]);
+  useEffect(() => follow(({ schedule }) => schedule?.name === name, one, RELOAD_MS), [one, name]);
   const { value: data } = one.data;
   const { value: error } = one.error;
   if (error instanceof AdminError && error.status === 404) {
@@ -218,9 +206,8 @@ function took(job: JobSummary | undefined): string {
 
 const MISSED: Readonly<Record<string, string>> = { latest: "Run the latest once", skip: "Skip them" };
 
-function Settings({ schedule }: { schedule: ScheduleResult }): JSX.Element {
-  const { cron, everyMs, timezone, catchUp, overlap, jitterMs, startAt, endAt, user, tags, input } = schedule;
-  const text = input === undefined || input === null ? null : JSON.stringify(input, null, 2);
+function Settings({ schedule }: { schedule: LoadedSchedule }): JSX.Element {
+  const { cron, everyMs, timezone, catchUp, overlap, jitterMs, startAt, endAt, user, tags, inputText: text } = schedule;
   return (
     <section class="card">
       <header class="card-h">
@@ -299,7 +286,7 @@ function Settings({ schedule }: { schedule: ScheduleResult }): JSX.Element {
             <Time at={schedule.updatedAt} />
           </dd>
         </dl>
-        {text !== null && text !== "{}" && (
+        {text !== "" && text !== "{}" && (
           <div class="field">
             <span class="label">Input</span>
             <pre class="codebox" tabIndex={0}>

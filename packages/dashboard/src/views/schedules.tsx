@@ -1,13 +1,15 @@
 import type { ScheduleSummary } from "holdfast/admin";
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { api, may } from "../app/api.js";
+import { may } from "../app/api.js";
 import { clockBeside, number, plural } from "../app/format.js";
 import { addShortcuts } from "../app/keys.js";
 import { scheduleHref } from "../app/links.js";
+import { follow } from "../app/live.js";
 import { now } from "../app/now.js";
 import { useResource, type Resource } from "../app/resource.js";
 import { go, route, setQuery } from "../app/router.js";
+import { isCut, loadSchedules } from "../app/schedules.js";
 import { Button } from "../ui/button.js";
 import { Icon } from "../ui/icon.js";
 import { Empty, Pending } from "../ui/page-states.js";
@@ -15,54 +17,21 @@ import { Menu, type MenuItem } from "../ui/menu.js";
 import { Time } from "../ui/time.js";
 import { timingWords, everyText } from "./schedules/cron-words.js";
 import { openFor, openNew, ScheduleOverlays } from "./schedules/overlays.js";
-import { followRuns, LastRun, RunBars, useRuns } from "./schedules/runs.js";
+import { isNewRun, LastRun, RunBars, useRuns } from "./schedules/runs.js";
 import { EnabledToggle, Origin, runNow } from "./schedules/schedule-actions.js";
 import { viewerZone } from "./schedules/zones.js";
 
-const PAGE = 200;
-const MAX_PAGES = 5;
 const EVERY_MS = 15_000;
 const RELOAD_MS = 3_000;
 
-interface Loaded {
-  schedules: ScheduleSummary[];
-  isAll: boolean;
-}
-
-async function loadAll(): Promise<Loaded> {
-  const schedules: ScheduleSummary[] = [];
-  let cursor: string | null = null;
-  for (let page = 0; page < MAX_PAGES; page++) {
-    const loaded: { schedules: ScheduleSummary[]; cursor: string | null } = await api.schedules.list({
-      limit: PAGE,
-      ...(cursor !== null && { cursor }),
-    });
-    schedules.push(...loaded.schedules);
-    ({ cursor } = loaded);
-    if (cursor === null) break;
-  }
-  return { schedules, isAll: cursor === null };
-}
-
 export default function Schedules(): JSX.Element {
-  const list = useResource("schedules", loadAll, { every: EVERY_MS });
+  const q = route.value.query.get("q") ?? "";
+  const search = isCut.value ? q.trim() : "";
+  const list = useResource(`schedules ${search}`, (client) => loadSchedules(client, search), { every: EVERY_MS });
   const filter = useRef<HTMLInputElement>(null);
   useEffect(() => addShortcuts([{ key: "/", about: "Filter", run: () => filter.current?.focus() }]), []);
-  useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const off = followRuns(() => {
-      // Its next run is another one now.
-      timer ??= setTimeout(() => {
-        timer = undefined;
-        void list.reload();
-      }, RELOAD_MS);
-    });
-    return () => {
-      off();
-      clearTimeout(timer);
-    };
-  }, [list]);
-  const q = route.value.query.get("q") ?? "";
+  // Its next run is another one now.
+  useEffect(() => follow(isNewRun, list, RELOAD_MS), [list]);
   const { value: data } = list.data;
   const shown = data?.schedules.filter((schedule) => matches(schedule, q));
   const off = data?.schedules.filter(({ enabled }) => !enabled).length ?? 0;
@@ -85,7 +54,7 @@ export default function Schedules(): JSX.Element {
           <span class="t3 wide-only">
             {data.isAll
               ? plural(data.schedules.length, "schedule")
-              : `The first ${number(data.schedules.length)} schedules`}
+              : `The first ${number(data.schedules.length)} schedules; the filter finds the others`}
             {off > 0 && ` · ${number(off)} off`} · times in {viewerZone()} (yours)
           </span>
         )}
@@ -98,13 +67,13 @@ export default function Schedules(): JSX.Element {
       <section class="card">
         {shown === undefined || data === undefined ? (
           <Pending of={list} />
-        ) : data.schedules.length === 0 ? (
+        ) : data.schedules.length === 0 && search === "" ? (
           <Empty icon="schedules" title="No schedules yet">
             <p>Define them in code with hf.schedule(), or create one here.</p>
           </Empty>
         ) : shown.length === 0 ? (
           <Empty icon="search" title="No schedule matches">
-            <Button onClick={() => setQuery({ q: null })}>Show all {number(data.schedules.length)}</Button>
+            <Button onClick={() => setQuery({ q: null })}>Show all</Button>
           </Empty>
         ) : (
           <Table schedules={shown} list={list} />
@@ -124,7 +93,7 @@ function matches({ name, type, queue, tags, cron, timezone }: ScheduleSummary, q
     .every((word) => text.includes(word));
 }
 
-function Table({ schedules, list }: { schedules: readonly ScheduleSummary[]; list: Resource<Loaded> }): JSX.Element {
+function Table({ schedules, list }: { schedules: readonly ScheduleSummary[]; list: Resource<unknown> }): JSX.Element {
   return (
     <div class="table-wrap">
       <table class="table roomy schedules-t">
@@ -153,7 +122,7 @@ function Table({ schedules, list }: { schedules: readonly ScheduleSummary[]; lis
   );
 }
 
-function Row({ schedule, list }: { schedule: ScheduleSummary; list: Resource<Loaded> }): JSX.Element {
+function Row({ schedule, list }: { schedule: ScheduleSummary; list: Resource<unknown> }): JSX.Element {
   const { name, type, cron, everyMs, timezone, enabled, nextRunAt, origin, changed } = schedule;
   const { runs, ref } = useRuns(name);
   const [last] = runs.value ?? [];

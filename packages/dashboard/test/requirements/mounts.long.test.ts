@@ -12,12 +12,15 @@ useBrowser();
 /** Those that are not in the default set. */
 const CASES: readonly Mounted[] = [
   ["Hono", "", "PostgreSQL"],
-  ["Hono", "/ops/jobs", "SQLite"],
+  ["Hono", "/jobs", "SQLite"],
+  ["Hono", "/schedules", "SQLite"],
   ["Hono", "/ops/jobs", "PostgreSQL"],
   ["Express", "", "SQLite"],
   ["Express", "", "PostgreSQL"],
   ["Express", "/ops/jobs", "SQLite"],
   ["Fastify", "", "SQLite"],
+  ["Express", "/ops/jobs", "PostgreSQL"],
+  ["Fastify", "/jobs", "SQLite"],
   ["Fastify", "/ops/jobs", "PostgreSQL"],
 ];
 

@@ -8,7 +8,7 @@ useBrowser();
 /** Both frameworks, both places and both stores. The long set has the other combinations. */
 const CASES: readonly Mounted[] = [
   ["Hono", "", "SQLite"],
-  ["Express", "/ops/jobs", "PostgreSQL"],
+  ["Express", "/jobs", "PostgreSQL"],
 ];
 
 inBrowser("the dashboard", () => {

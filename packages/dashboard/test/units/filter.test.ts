@@ -1,7 +1,8 @@
+import { readFileSync } from "node:fs";
 import type { JobConditions, JobSummary } from "holdfast/admin";
 import { describe, expect, it } from "vitest";
 import { toCsv } from "../../src/views/jobs/export.js";
-import { suggest, type Sources } from "../../src/views/jobs/filter-completion.js";
+import { FIELDS, suggest, type Sources } from "../../src/views/jobs/filter-completion.js";
 import { readToken, splitTokens } from "../../src/views/jobs/filter-text.js";
 import { matches, parseFilter, queryOf, withState, type Known } from "../../src/views/jobs/filter.js";
 import { noteOf, obstaclesOf, oneLine, timing } from "../../src/views/jobs/job-text.js";
@@ -55,6 +56,16 @@ function jobWith(given: Partial<JobSummary> = {}): JobSummary {
     ...given,
   };
 }
+
+it("has the fields that the guide lists", () => {
+  const guide = readFileSync(new URL("../../../../docs/guides/dashboard.md", import.meta.url), "utf8");
+  const table = /## Filters\n(.*?)\n## /s.exec(guide)?.[1] ?? "";
+  const rows = [...table.matchAll(/^\| (`.*?) +\|/gm)].map(([, cell = ""]) => cell);
+  const listed = rows.flatMap((cell) =>
+    [...cell.matchAll(/`-?([a-z]+)(:|\.)/g)].map(([, name = "", sign]) => (sign === "." ? `${name}.` : name)),
+  );
+  expect([...new Set(listed)].toSorted()).toEqual(Object.keys(FIELDS).toSorted());
+});
 
 describe("the tokens of a filter", () => {
   it("end at spaces outside of quotation marks", () => {

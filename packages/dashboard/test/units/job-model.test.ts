@@ -19,6 +19,7 @@ function job(changes: Partial<JobDetail> = {}): JobDetail {
     priority: 0,
     user: null,
     attempt: 0,
+    fence: 0,
     maxAttempts: 3,
     runAt: at(0),
     dueAt: at(0),
@@ -62,6 +63,14 @@ function attempt(number: number, from: number, to: number, end: Attempt["end"]):
 }
 
 describe("the timeline of a job", () => {
+  it("has the fencing token of the current lease", () => {
+    const leased = { attempt: 2, fence: 7, worker: "w-2", claimedAt: at(30), attempts: [attempt(1, 10, 20, "failed")] };
+    const last = (more: Partial<JobDetail>) =>
+      timelineOf(job({ ...leased, ...more }), START + 60_000).transitions.at(-1);
+    expect(last({ state: "running", startedAt: at(30) })).toMatchObject({ kind: "running", worker: "w-2", fence: 7 });
+    expect(last({ state: "claimed" })).toMatchObject({ kind: "claimed", worker: "w-2", fence: 7 });
+  });
+
   it("has each stretch, to its end", () => {
     const dead = job({
       state: "dead",
@@ -299,5 +308,14 @@ describe("changes of a job", () => {
     const stored = job({ priority: 2, tags: ["x"], dueAt: at(30) });
     expect(undoOf(stored, { priority: 9, runAt: at(99) }, '{"a":1}')).toEqual({ priority: 2, runAt: at(30) });
     expect(undoOf(stored, { input: {} }, '{"a":1}')).toEqual({ input: { a: 1 } });
+  });
+
+  it("cannot be undone if the former input cannot be sent", () => {
+    const long = '{"order":9007199254740993}';
+    const secret = '{"to":"ada","token":"[redacted]"}';
+    for (const text of [long, secret]) {
+      expect(undoOf(job(), { input: {} }, text)).toBeNull();
+      expect(undoOf(job({ priority: 2 }), { priority: 3 }, text)).toEqual({ priority: 2 });
+    }
   });
 });

@@ -1,4 +1,6 @@
 /** For authors of packs: ready-made jobs with tables of their own on SQLite and PostgreSQL. */
+export { checkTransactions } from "./check-transactions.js";
+export type { TransactionClient } from "./check-transactions.js";
 export { database } from "./database.js";
 export type {
   Database,

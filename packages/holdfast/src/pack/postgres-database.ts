@@ -1,7 +1,9 @@
+import { guardPool } from "../guard-pool.js";
 import { quoteIdentifier } from "./identifier.js";
 import type { Database, PostgresClient, PostgresPool, SqlRow, SqlValue, Steps, Transaction } from "./sql.js";
 
 export function postgresDatabase(pool: PostgresPool, schema: string): Database {
+  guardPool(pool);
   const prefix = `${quoteIdentifier(schema, "schema")}.`;
   return {
     dialect: "postgres",
@@ -10,7 +12,7 @@ export function postgresDatabase(pool: PostgresPool, schema: string): Database {
     async transaction(work, { signal } = {}) {
       const client = await pool.connect();
       let broken: Error | undefined;
-      // The pool listens for errors of idle connections only. Here the next statement fails too, and reports the error.
+      // The listener of the pool is for idle connections. Here the next statement fails too, and reports the error.
       client.on?.("error", ignore);
       try {
         await client.query("BEGIN");

@@ -21,8 +21,9 @@ export interface Transaction {
   /** Executes one statement. `?` stands for a value. */
   query<Row = SqlRow>(sql: string, values?: readonly SqlValue[]): Steps<Row[]>;
   /**
-   * Calls something that takes part in the transaction, such as `enqueue` with `tx`. On PostgreSQL its promise is awaited; on SQLite it has
-   * done its work when it returns, and its promise is returned as it is: await it after the transaction.
+   * Calls something that takes part in the transaction, such as `enqueue` with `tx`. On PostgreSQL its promise is awaited; on SQLite it must have
+   * done its work when it returns, and its promise is returned as it is: await it after the transaction. Throws, so that the transaction is rolled
+   * back, if the promise is not that of a client on this database: it could be rejected after the commit, when nothing would be done about it.
    */
   call<Result>(work: () => Result | PromiseLike<Result>): Steps<Result | PromiseLike<Result>>;
   /** Calls a function of the user in the transaction. On SQLite it must be synchronous: throws if it returns a promise. */
@@ -77,6 +78,7 @@ interface PooledClient extends PostgresClient {
 /** The parts of a `pg` pool that packs use. */
 export interface PostgresPool extends PostgresClient {
   connect(): Promise<PooledClient>;
+  on?(event: "error", listener: (error: Error) => void): unknown;
 }
 
 export interface DatabaseOptions {

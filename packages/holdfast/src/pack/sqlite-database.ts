@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { isThenable } from "../callbacks.js";
+import { isThenable, watchResult } from "../callbacks.js";
+import { isDone } from "../done-promise.js";
 import { InvalidOptionError } from "../errors.js";
 import { quoteIdentifier } from "./identifier.js";
 import type { Database, SqliteDatabase, SqlValue, Steps, Transaction } from "./sql.js";
@@ -22,7 +23,7 @@ export function sqliteDatabase(db: SqliteDatabase): Database {
     dialect: "sqlite",
     handle: db,
     query: (sql, values) => immediately(() => run(sql, values)),
-    call: (work) => immediately(work),
+    call: (work) => immediately(() => doneResult(work())),
     effect: (work) => immediately(() => syncResult(work())),
   };
   const setBusyMs = (ms: number): void => void run(`PRAGMA busy_timeout = ${ms}`);
@@ -78,6 +79,17 @@ export function sqliteDatabase(db: SqliteDatabase): Database {
 function* immediately<Result>(work: () => Result): Steps<Result> {
   yield* [];
   return work();
+}
+
+/** The transaction commits before a promise could reject: so a call that is not done by then would be lost without an error. */
+function doneResult<Result>(result: Result | PromiseLike<Result>): Result | PromiseLike<Result> {
+  if (!isThenable(result) || isDone(result)) return result;
+  watchResult(result, () => {});
+  throw new InvalidOptionError(
+    "db",
+    "is a better-sqlite3 database, and the call in its transaction was not done when it returned: the jobs are not in this database, " +
+      'or an async function calls the client. Pass the database that holds the jobs, with the client itself: holdfast({ store: "sqlite:…" }) on the same file',
+  );
 }
 
 function syncResult<Result>(result: Result | PromiseLike<Result>): Result {

@@ -1,7 +1,10 @@
 import { lambdaHandler } from "holdfast/admin";
 import { describe, expect, it } from "vitest";
 import { serve } from "#src/admin/http/serve.js";
+import { MOUNTS } from "./mounts.js";
 import { adminScene } from "./scene.js";
+
+const JOB = "0199a8f0-5b7a-7c3d-9e2f-0123456789ab";
 
 const PAGE = { headers: { accept: "text/html,*/*;q=0.8" } };
 const POLICY =
@@ -101,6 +104,42 @@ describe("the dashboard's page", () => {
         expect((await get(file.slice("/ops/queue".length))).status).toBe(200);
       }
     }
+  });
+
+  describe.each(MOUNTS)("mounted in %s", (name, mount) => {
+    it.each(["/jobs", "/schedules", "/ops", "/assets"])("works below %s, stripped or not", async (prefix) => {
+      const { api, token } = await adminScene("sqlite::memory:", { basePath: prefix });
+      const address = await mount(api, prefix);
+      const viewer = await token("viewer");
+      const get = async (path: string, as: "browser" | "program"): Promise<number> => {
+        const headers = as === "browser" ? PAGE.headers : { authorization: `Bearer ${viewer}` };
+        const stripping = await fetch(`${address}${prefix}${path}`, { headers });
+        // Frameworks that do not strip the prefix pass on this path.
+        const whole = await api.fetch(new Request(`http://localhost${prefix}${path}`, { headers }));
+        await stripping.body?.cancel();
+        expect([name, path, stripping.status]).toEqual([name, path, whole.status]);
+        return whole.status;
+      };
+      const page = await (await fetch(`${address}${prefix}/jobs/${JOB}`, PAGE)).text();
+      const files = filesOf(page);
+      expect(files.length).toBeGreaterThan(1);
+      expect(files.every((file) => file.startsWith(`${prefix}/assets/`))).toBe(true);
+      for (const file of files) expect([file, await get(file.slice(prefix.length), "program")]).toEqual([file, 200]);
+      for (const view of [
+        "/",
+        "/jobs",
+        `/jobs/${JOB}`,
+        "/failures/0a1b2c",
+        "/schedules/nightly",
+        "/schedules/jobs",
+        "/queues",
+      ])
+        expect([view, await get(view, "browser")]).toEqual([view, 200]);
+      for (const path of ["/healthz", "/metrics", "/api/admin/jobs", "/api/v1/admin/jobs"])
+        expect([path, await get(path, "program")]).toEqual([path, 200]);
+      expect(await get("/no/where", "browser")).toBe(404);
+      expect(await get("/api/admin/nowhere", "program")).toBe(404);
+    });
   });
 
   it("leaves the compression of files to Next.js", async () => {

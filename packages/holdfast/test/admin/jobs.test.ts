@@ -152,6 +152,7 @@ describe.each(STORES)("the admin API on %s", (_name, store) => {
           error: { message: "no such address", stack: expect.stringContaining("Error") },
         },
       ],
+      fence: 1,
       parent: null,
       timeoutMs: null,
       log: [{ line: "to invalid" }],

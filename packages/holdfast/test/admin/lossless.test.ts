@@ -2,11 +2,14 @@ import { describe, expect, it } from "vitest";
 import { losslessText } from "#src/admin/http/raw-json.js";
 import { engineOf } from "#src/engine/client/holdfast.js";
 import { newJob } from "#src/testing/exercise-store/builders.js";
+import { newSchedule } from "#src/testing/exercise-store/schedule-builders.js";
 import { adminScene, adminStores } from "./scene.js";
 
 const BIG = '{"order": 12345678901234567890, "price":0.1000000000000000055, "of":"a \\"b\\" {"}';
 
-describe.each(adminStores())("numbers of a job on %s", (_name, store) => {
+const STORES = adminStores();
+
+describe.each(STORES)("numbers of a job on %s", (_name, store) => {
   it("keep all digits", async () => {
     const { hf, send, token, as } = await adminScene(store());
     const job = newJob({ type: "mail", input: BIG, user: "ada" });
@@ -32,6 +35,24 @@ describe.each(adminStores())("numbers of a job on %s", (_name, store) => {
       expect(text).not.toContain("4242");
       expect(JSON.parse(text)).toMatchObject({ id, input: { n: 12_345_678_901_234_567_000 } });
     }
+  });
+});
+
+describe.each(STORES)("numbers of a schedule on %s", (_name, store) => {
+  it("keep all digits, unless a part is redacted", async () => {
+    const { hf, send, token } = await adminScene(store(), {}, { redact: ["input.card"] });
+    const secret = BIG.replace("{", '{"card":4242,');
+    for (const [name, input] of [
+      ["plain", BIG],
+      ["secret", secret],
+    ] as const)
+      await engineOf(hf).store.putSchedule(newSchedule({ name, input }), null);
+    const get = async (name: string): Promise<string> =>
+      (await send(`/api/admin/schedules/${name}`, { token: await token("viewer") })).text();
+    const text = await get("plain");
+    expect(text).toContain(`"input":${BIG}`);
+    expect(JSON.parse(text)).toMatchObject({ name: "plain", input: { of: 'a "b" {' }, slots: [] });
+    expect(await get("secret")).not.toContain("4242");
   });
 });
 

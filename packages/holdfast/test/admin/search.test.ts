@@ -32,6 +32,34 @@ async function orders(hf: Holdfast, count: number): Promise<string[]> {
 }
 
 describe.each(STORES)("search on %s", (_name, store) => {
+  it("finds schedules by words, page by page", async () => {
+    const { hf, as } = await adminScene(store());
+    for (let nth = 0; nth < 30; nth++) {
+      const options = {
+        job: mail,
+        every: "1h",
+        input: { to: "ada" },
+        tags: [nth % 3 === 0 ? "Tax" : "other"],
+      } as const;
+      await hf.schedules.create(`nightly-${String(nth).padStart(2, "0")}`, options);
+    }
+    const viewer = await as("viewer");
+    const pages: string[][] = [];
+    let cursor: string | null = null;
+    do {
+      const page: { schedules: { name: string }[]; cursor: string | null } = checked(
+        "schedules.list",
+        await viewer.schedules.list({ search: "MAIL  tax", limit: 4, ...(cursor !== null && { cursor }) }),
+      );
+      pages.push(page.schedules.map(({ name }) => name));
+      ({ cursor } = page);
+    } while (cursor !== null);
+    const tens = ["00", "03", "06", "09", "12", "15", "18", "21", "24", "27"].map((nth) => `nightly-${nth}`);
+    expect(pages.flat()).toEqual(tens);
+    expect(Math.max(...pages.map(({ length }) => length))).toBe(4);
+    expect((await viewer.schedules.list({ search: "nothing" })).schedules).toEqual([]);
+  });
+
   it("finds jobs by id, key, priority and parent", async () => {
     const parent: JobType = job({
       type: "parent",

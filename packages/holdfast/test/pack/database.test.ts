@@ -4,8 +4,17 @@ import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import Sqlite from "better-sqlite3";
 import { holdfast, job } from "holdfast";
-import { database, migrate, readCount, readTime, type PackSchema, type Steps, type Transaction } from "holdfast/pack";
-import type pg from "pg";
+import {
+  checkTransactions,
+  database,
+  migrate,
+  readCount,
+  readTime,
+  type PackSchema,
+  type Steps,
+  type Transaction,
+} from "holdfast/pack";
+import pg from "pg";
 import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { z } from "zod";
 import { describeDatabases, type PackDatabase } from "./scene.js";
@@ -57,6 +66,32 @@ describeDatabases((open) => {
     await hf.close();
   });
 
+  it("refuses a client whose jobs are on another kind of store", async () => {
+    const db = database(given.db);
+    await migrate(db, schema(1));
+    const ship = job({ type: "order.ship", run() {} });
+    const own = await holdfast({ store: given.store(), jobs: [ship], logger: false });
+    const other = await holdfast({ store: "sqlite::memory:", jobs: [ship], logger: false });
+    await checkTransactions(db, own, ship);
+    await expect(checkTransactions(db, other, ship)).rejects.toMatchObject({ code: "INVALID_OPTION" });
+    expect((await own.stats()).states.pending).toBe(0);
+    await own.close();
+    await other.close();
+  });
+
+  it("rolls back on SQLite what an async function around a client could lose", async () => {
+    const db = database(given.db);
+    await migrate(db, schema(1));
+    const insert = (call: () => Promise<unknown>): Promise<void> =>
+      db.transaction(function* (tx): Steps<void> {
+        yield* tx.query(`INSERT INTO ${db.table("shop_orders")} (id) VALUES (1)`);
+        yield* tx.call(call);
+      });
+    const late = insert(() => Promise.reject(new Error("late")));
+    await expect(late).rejects.toThrow(given.dialect === "sqlite" ? "was not done when it returned" : "late");
+    expect(await db.query(`SELECT id FROM ${db.table("shop_orders")}`)).toEqual([]);
+  });
+
   it("leaves no connection in a transaction after an error", async () => {
     const db = database(given.db);
     for (let round = 0; round < 20; round++) {
@@ -87,6 +122,21 @@ describeDatabases((open) => {
     await expect(work).rejects.toThrow(/connection/i);
     expect(uncaught).toEqual([]);
     expect(await database(pool).query("SELECT 1 AS one")).toEqual([{ one: 1 }]);
+  });
+
+  it("an idle connection that breaks does not end the process", async () => {
+    if (given.dialect === "sqlite") return;
+    const helper = given.db as pg.Pool;
+    const pool = new pg.Pool({ ...helper.options, max: 1 });
+    onTestFinished(() => pool.end());
+    const [db] = [database(pool), database(pool)];
+    expect(pool.listenerCount("error")).toBe(1);
+    const [row] = await db.query("SELECT pg_backend_pid() AS pid");
+    // Without a listener, emitting the error throws.
+    const broken = new Promise((resolve) => void pool.once("remove", resolve));
+    await helper.query("SELECT pg_terminate_backend($1)", [row?.["pid"]]);
+    await broken;
+    expect(await db.query("SELECT 1 AS one")).toEqual([{ one: 1 }]);
   });
 
   it("work that does not end after its signal frees its connection and its locks", async () => {

@@ -14,6 +14,7 @@ import {
 } from "./errors.js";
 import { defaultMessage, newsletterTemplate, type NewsletterMessage, type Subscriber } from "./mails.js";
 import type { DeliveryCounts, Newsletter, NewsletterRecords, SendRun } from "./records.js";
+import { reconcile } from "./reconcile.js";
 import { sendRun, type SendRunInput, type SendRunOutput, type SendRunParts } from "./send-run.js";
 import { sqlRecords } from "./sql-records.js";
 
@@ -79,6 +80,11 @@ export interface NewsletterPack {
   run(sendRunId: string): Promise<SendRunReport | null>;
   /** The runs of a newsletter with the counts of their mails, the latest first, at most 100. Two statements, however many runs there are. */
   runs(newsletterId: string): Promise<SendRunReport[]>;
+  /**
+   * Counts mails as failed whose job was cancelled, deleted, or is dead because its last worker crashed: nothing else reports those. Call it when a
+   * run should have ended. Returns how many mails it corrected. Reads the mails of the run that are still queued, and their jobs.
+   */
+  reconcile(hf: Holdfast, sendRunId: string): Promise<number>;
   /** Enqueues the job of every due run that has none, for example because it was deleted. */
   dispatchDue(hf: Holdfast, options?: DispatchOptions): Promise<DispatchedRun[]>;
 }
@@ -122,7 +128,8 @@ export function newsletter(options: NewsletterOptions): NewsletterPack {
   readFunction(message, "message", "(newsletter, subscriber) => ({ subject, htmlBody })");
   if (countSubscribers !== undefined) readFunction(countSubscribers, "countSubscribers", "() => 1000");
   if (from !== undefined) readFrom(from);
-  const records = readStorage(options, { sql: sqlRecords, methods: ["install", "schedule", "start", "finish"] });
+  const storage = readStorage(options, { sql: sqlRecords, methods: ["install", "schedule", "start", "finish"] });
+  const { records } = storage;
   const clock = options.clock ?? { now: () => Date.now() };
   const now = (): Date => new Date(clock.now());
 
@@ -152,10 +159,10 @@ export function newsletter(options: NewsletterOptions): NewsletterPack {
   );
 
   /** The scope ends with the first claim: a run that was moved meanwhile enqueues its next job under the same key. */
-  async function enqueueRun(hf: Pick<HandlerClient, "enqueue">, run: SendRun, tx?: unknown): Promise<string> {
-    const { id } = await enqueueIn(hf, run, tx);
-    return id;
+  async function enqueueRun(hf: Pick<HandlerClient, "enqueue">, run: SendRun): Promise<string> {
+    return (await enqueueIn(hf, run, undefined)).id;
   }
+  /** Not async: on SQLite an error must be thrown before the transaction commits. */
   function enqueueIn(
     hf: Pick<HandlerClient, "enqueue">,
     { id, scheduledFor }: Pick<SendRun, "id" | "scheduledFor">,
@@ -191,7 +198,7 @@ export function newsletter(options: NewsletterOptions): NewsletterPack {
     send,
     async install(hf) {
       readClient(hf);
-      await records.install();
+      await storage.install(hf, send);
     },
 
     async create(content) {
@@ -218,15 +225,15 @@ export function newsletter(options: NewsletterOptions): NewsletterPack {
       readClient(hf);
       const scheduledFor = new Date(instantMs(at, "at"));
       const before = await requireRun(sendRunId);
-      let enqueued: Promise<string> | undefined;
+      let enqueued: Promise<{ id: string }> | undefined;
       const moved = await records.move(
         sendRunId,
         scheduledFor,
-        (tx) => (enqueued = enqueueRun(hf, { ...before, scheduledFor }, tx)),
+        (tx) => (enqueued = enqueueIn(hf, { ...before, scheduledFor }, tx)),
       );
       if (!moved) throw new SendRunNotScheduledError(sendRunId, (await requireRun(sendRunId)).status);
       // If the job had been deleted, there is a new one.
-      const jobId = await enqueued;
+      const jobId = (await enqueued)?.id;
       if (jobId !== undefined && jobId !== before.jobId) await records.setJob(sendRunId, jobId);
       return requireRun(sendRunId);
     },
@@ -244,6 +251,11 @@ export function newsletter(options: NewsletterOptions): NewsletterPack {
       return run === null ? null : ((await reportsOf([run]))[0] ?? null);
     },
     runs: async (newsletterId) => reportsOf(await records.runs(newsletterId, MAX_LISTED)),
+    async reconcile(hf, sendRunId) {
+      readClient(hf);
+      await requireRun(sendRunId);
+      return reconcile(hf, records, sendRunId);
+    },
     async dispatchDue(hf, given = {}) {
       readClient(hf);
       return dispatchDue(hf, { records, enqueueRun: (run) => enqueueRun(hf, run), now: now() }, given);

@@ -85,6 +85,8 @@ export interface NewsletterRecords {
   /** Changes a delivery, or stores it if there is none. One that is `sent` stays so. */
   setDelivery(run: string, delivery: Delivery): Promise<void>;
   isSent(run: string, subscriber: string): Promise<boolean>;
+  /** Deliveries of a run that are `queued`, by subscriber, after this one. */
+  queued(run: string, after: string, limit: number): Promise<Delivery[]>;
   /** The counts of these runs, at most 100, in one read. A run without deliveries may be left out. */
   counts(runs: readonly string[]): Promise<ReadonlyMap<string, DeliveryCounts>>;
 }

@@ -131,6 +131,14 @@ export function sqlRecords(db: Database): NewsletterRecords {
       );
       return rows.length > 0;
     },
+    async queued(run, after, limit) {
+      const rows = await db.query<{ subscriber_id: string; job_id: string | null }>(
+        `SELECT subscriber_id, job_id FROM ${deliveries}
+          WHERE run_id = ? AND subscriber_id > ? AND status = 'queued' ORDER BY subscriber_id LIMIT ?`,
+        [run, after, limit],
+      );
+      return rows.map((row) => ({ subscriber: row.subscriber_id, jobId: row.job_id, status: "queued" }));
+    },
     async counts(counted) {
       if (counted.length === 0) return new Map();
       const rows = await db.query<{ run_id: string; status: DeliveryStatus; n: unknown }>(

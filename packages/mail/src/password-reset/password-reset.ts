@@ -102,7 +102,7 @@ const OPTIONS = optionKeys<PasswordResetOptions<ResetUser>>({
   clock: true,
 });
 
-const METHODS = ["install", "request", "create", "consume", "consumeIn", "revoke", "revokeIn"];
+const METHODS = ["install", "request", "newest", "create", "consume", "consumeIn", "revoke", "revokeIn"];
 
 const TEMPLATE = "password-reset";
 const TOKEN_BYTES = 32;
@@ -132,12 +132,15 @@ export function passwordReset<User extends ResetUser>(options: PasswordResetOpti
   readFunction(message, "message", "({ link }) => ({ subject, textBody })");
   const ttlMs = readTtl(options.ttl ?? HOUR_MS);
   const limit = readLimit(options.limit ?? 5);
-  const records = readStorage(options, { sql: sqlRecords, methods: METHODS });
+  const storage = readStorage(options, { sql: sqlRecords, methods: METHODS });
+  const { records } = storage;
   const logger = readPort(options.logger ?? stderr, "logger", ["error"], "pass a logger such as pino's");
   const now = (): Date => new Date(clock.now());
   const requestFor = resetRequests({ mail, template: TEMPLATE, users, records, limit, perMs: HOUR_MS, ttlMs, clock });
 
-  mail.addTemplate(TEMPLATE, async ({ user: id, expiresAt: until }: ResetData, { signal }) => {
+  mail.addTemplate(TEMPLATE, async ({ user: id, expiresAt: until }: ResetData, { jobId, signal }) => {
+    // Each request has a job, and of those that wait for a user the newest sends a mail.
+    if ((await records.newest(id)) !== jobId) return { skip: "the reset was requested again" };
     const user = (await users.byId(id, signal)) as User | null | undefined;
     if (user === null || user === undefined) return { skip: "the user does not exist" };
     const token = randomBytes(TOKEN_BYTES).toString("base64url");
@@ -150,7 +153,7 @@ export function passwordReset<User extends ResetUser>(options: PasswordResetOpti
     jobs: Object.freeze([]),
     async install(hf: Holdfast) {
       readClient(hf);
-      await records.install();
+      await storage.install(hf, mail.send);
     },
     request(hf: Holdfast) {
       readClient(hf);

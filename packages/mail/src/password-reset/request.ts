@@ -49,7 +49,10 @@ const OPTIONS = optionKeys<ResetRequestOptions>({ signal: true });
 /** How long a request may take to find its user. */
 const LOOKUP_MS = 10_000;
 
-/** Requests resets. It does the same for an address that has no account, so that its time does not show which it is. */
+/**
+ * Requests resets. It does the same for an address that has no account, so that its time does not show which it is. So the job has no unique
+ * key either: to replace a job that waits takes more statements than to insert one, and only an account can have such a job.
+ */
 export function resetRequests({ mail, template, users, records, limit, perMs, ttlMs, clock }: Parts): RequestFor {
   return async (hf, typed, options) => {
     refuseUnknown(options, OPTIONS, "requestFor");
@@ -59,16 +62,23 @@ export function resetRequests({ mail, template, users, records, limit, perMs, tt
     const signal = options.signal === undefined ? late : AbortSignal.any([options.signal, late]);
     const user = readUser(await untilAborted(users.byEmail(email, signal), signal));
     // For an unknown address, the same is done for a user that does not exist, and undone.
-    const id = user?.id ?? randomUUID();
-    const expiresAt = new Date(clock.now() + ttlMs);
-    const data: ResetData = { user: id, expiresAt: expiresAt.toISOString() };
-    const job: EnqueueOptions = {
-      expiresAt,
-      unique: { key: `${mail.prefix}reset:${id}`, scope: "waiting", onConflict: "replace" },
-    };
-    const address = sha256(email.toLowerCase());
+    const [id, jobId] = [user?.id ?? randomUUID(), randomUUID()];
     const now = new Date(clock.now());
-    const retryAt = await records.request({ address, now, limit, perMs, keep: user !== null }, (tx) =>
+    const expiresAt = new Date(now.getTime() + ttlMs);
+    const data: ResetData = { user: id, expiresAt: expiresAt.toISOString() };
+    const job: EnqueueOptions = { id: jobId, expiresAt };
+    const request = {
+      address: sha256(email.toLowerCase()),
+      now,
+      limit,
+      perMs,
+      user: id,
+      jobId,
+      // A job that waits for longer than the limit counts must still find whether it is the newest.
+      expiresAt: new Date(now.getTime() + Math.max(perMs, ttlMs)),
+      keep: user !== null,
+    };
+    const retryAt = await records.request(request, (tx) =>
       hf.enqueue(mail.send, { template, data }, tx === undefined ? job : { ...job, tx }),
     );
     if (retryAt === null) return { status: "accepted" };

@@ -21,6 +21,13 @@ const SCHEMA: PackSchema = {
       )`,
       `CREATE INDEX password_reset_requests_expiry ON ${table("requests")} (expires_at)`,
     ],
+    // The newest request for an address. An address without an account has a user that does not exist.
+    ({ table, types }) => [
+      `ALTER TABLE ${table("requests")} ADD COLUMN user_id ${types.text}`,
+      `ALTER TABLE ${table("requests")} ADD COLUMN job_id ${types.text}`,
+      `ALTER TABLE ${table("requests")} ADD COLUMN requested_at ${types.time}`,
+      `CREATE INDEX password_reset_requests_user ON ${table("requests")} (user_id, requested_at)`,
+    ],
   ],
 };
 
@@ -43,16 +50,23 @@ export function sqlRecords(db: Database): ResetRecords {
   }
 
   /** Null, or when the next request is allowed. The row is locked until the end of the transaction. */
-  function* count(tx: Transaction, { address, now, limit, perMs }: ResetRequest): Steps<Date | null> {
+  function* count(tx: Transaction, given: ResetRequest): Steps<Date | null> {
+    const { address, user, jobId, now, limit, perMs, expiresAt } = given;
     const at = now.getTime();
     const [row] = yield* tx.query<{ recent: string }>(
       `INSERT INTO ${requests} AS r (address, recent, expires_at) VALUES (?, '[]', ?)
         ON CONFLICT (address) DO UPDATE SET expires_at = excluded.expires_at RETURNING recent`,
-      [address, new Date(at + perMs)],
+      [address, expiresAt],
     );
     const recent = (JSON.parse(row?.recent ?? "[]") as number[]).filter((time) => time > at - perMs);
     if (recent.length >= limit) return new Date((recent.at(-limit) ?? at) + perMs);
-    yield* tx.query(`UPDATE ${requests} SET recent = ? WHERE address = ?`, [JSON.stringify([...recent, at]), address]);
+    yield* tx.query(`UPDATE ${requests} SET recent = ?, user_id = ?, job_id = ?, requested_at = ? WHERE address = ?`, [
+      JSON.stringify([...recent, at]),
+      user,
+      jobId,
+      now,
+      address,
+    ]);
     return null;
   }
 
@@ -85,6 +99,13 @@ export function sqlRecords(db: Database): ResetRecords {
       });
       await enqueued;
       return retryAt;
+    },
+    async newest(user) {
+      const [row] = await db.query<{ job_id: string }>(
+        `SELECT job_id FROM ${requests} WHERE user_id = ? ORDER BY requested_at DESC LIMIT 1`,
+        [user],
+      );
+      return row?.job_id ?? null;
     },
     create: ({ hash, user, now, expiresAt }) =>
       db.transaction(function* (tx): Steps<void> {

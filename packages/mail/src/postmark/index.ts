@@ -15,7 +15,17 @@ export interface PostmarkOptions {
 
 /** The parts of the postmark package that are used. */
 interface Postmark {
-  ServerClient: new (token: string, options: object) => { sendEmail(email: object): Promise<PostmarkResult> };
+  ServerClient: new (token: string, options: object) => PostmarkClient;
+}
+interface PostmarkClient {
+  sendEmail(email: object): Promise<PostmarkResult>;
+  getOutboundMessages(filter: object): Promise<{ Messages?: readonly FoundMessage[] }>;
+}
+/** A message that Postmark has accepted. */
+interface FoundMessage {
+  MessageID: string;
+  Recipients?: readonly string[];
+  Metadata?: Readonly<Record<string, string>>;
 }
 interface PostmarkResult {
   MessageID: string;
@@ -38,7 +48,8 @@ const INACTIVE = /inactive addresses: (?<list>.+?)\.?$/i;
 const MAY_PASS: ReadonlySet<number> = new Set([408, 409, 425, 429]);
 
 /**
- * Sends mails with Postmark. The job's id is in the metadata, as `job`.
+ * Sends mails with Postmark. The job's id is in the metadata, as `job`: if an earlier attempt may have sent the mail, Postmark is asked for it
+ * first.
  *
  * ```ts
  * const post = mail({ transport: postmark({ token: process.env.POSTMARK_TOKEN ?? "" }), from: "hello@club.example" });
@@ -55,7 +66,7 @@ export function postmark(options: PostmarkOptions): MailTransport {
   const { ServerClient } = requirePeer<Postmark>("postmark", import.meta.url);
   const ownFetch = (client["fetch"] ?? fetch) as Fetch;
   return {
-    async send(message, { signal, jobId }): Promise<SentMail> {
+    async send(message, { signal, jobId, mayBeSent }): Promise<SentMail> {
       signal.throwIfAborted();
       let wait: string | null = null;
       // One client per mail: the package takes no signal, and has no connections of its own.
@@ -70,6 +81,8 @@ export function postmark(options: PostmarkOptions): MailTransport {
         },
       });
       try {
+        const before = mayBeSent ? await find(caller, messageStream, jobId) : null;
+        if (before !== null) return { id: before.MessageID, ...recipientsOfFound(message, before) };
         const sent = await caller.sendEmail(emailOf(message, messageStream, jobId));
         return { id: sent.MessageID, ...recipientsOf(message, sent) };
       } catch (error) {
@@ -78,6 +91,25 @@ export function postmark(options: PostmarkOptions): MailTransport {
       }
     },
   };
+}
+
+/** The message that an earlier attempt of the job has sent; null if Postmark shows none, which it does only after a moment. */
+async function find(caller: PostmarkClient, messageStream: string, jobId: string): Promise<FoundMessage | null> {
+  try {
+    const { Messages = [] } = await caller.getOutboundMessages({
+      count: 1,
+      offset: 0,
+      messageStream,
+      metadata_job: jobId,
+    });
+    // A search that ignored the filter must not keep the mail from being sent.
+    return Messages.find(({ Metadata }) => Metadata?.["job"] === jobId) ?? null;
+  } catch (error) {
+    const { statusCode } = error as PostmarkFailure;
+    // Whatever is wrong with the search will be wrong again: a mail that is sent twice is better than one that is never sent.
+    if (isFinal(statusCode)) return null;
+    throw error;
+  }
 }
 
 function emailOf(
@@ -118,11 +150,27 @@ function recipientsOf(
   };
 }
 
+function recipientsOfFound(
+  { to, cc, bcc }: OutgoingMessage,
+  { Recipients }: FoundMessage,
+): Pick<SentMail, "accepted" | "rejected"> {
+  const all = [...to, ...cc, ...bcc].map(({ address }) => address);
+  const found = new Set((Recipients ?? all).map((address) => address.toLowerCase()));
+  const accepted = all.filter((address) => found.has(address.toLowerCase()));
+  // A template may have built the message for other recipients this time.
+  if (accepted.length === 0) return { accepted: all, rejected: [] };
+  return { accepted, rejected: all.filter((address) => !found.has(address.toLowerCase())) };
+}
+
+function isFinal(statusCode: unknown): boolean {
+  return typeof statusCode === "number" && statusCode >= 400 && statusCode < 500 && !MAY_PASS.has(statusCode);
+}
+
 function failureOf({ statusCode, code, message }: PostmarkFailure, wait: string | null): Error {
   const reason = withoutAddresses(String(message)).slice(0, 500);
   if (typeof statusCode !== "number" || statusCode === 0) return new Error(`Postmark could not be reached: ${reason}`);
   const text = `Postmark responded ${statusCode}, error ${String(code)}: ${reason}`;
-  if (statusCode >= 400 && statusCode < 500 && !MAY_PASS.has(statusCode)) return new NotRetryable(text);
+  if (isFinal(statusCode)) return new NotRetryable(text);
   const seconds = statusCode === 429 && wait !== null ? Number(wait) : Number.NaN;
   // A longer wait than a day is none that a rate limit asks for.
   return seconds > 0 && seconds <= 86_400 ? new RetryAfter(seconds * 1_000, text) : new Error(text);

@@ -96,7 +96,9 @@ export function smtp(options: string | SmtpOptions): MailTransport {
       } catch (error) {
         signal.throwIfAborted();
         const failure = failureOf(error as SmtpFailure);
-        if (before === undefined || !(failure instanceof NotRetryable)) throw failure;
+        // Any other refusal, such as that of a wrong password, says nothing about those who were deferred.
+        const areRefused = failure instanceof NotRetryable && isAboutRecipients(error as SmtpFailure);
+        if (before === undefined || !areRefused) throw failure;
         partlySent.delete(key);
         return { id, accepted: before.accepted, rejected: [...before.refused, ...before.deferred] };
       }
@@ -165,6 +167,11 @@ function messageIdOf(key: string, { from }: OutgoingMessage): string {
 
 function addressOf(given: string | { address: string }): string {
   return typeof given === "string" ? given : given.address;
+}
+
+/** All recipients were refused. */
+function isAboutRecipients({ code, command }: SmtpFailure): boolean {
+  return code === "EENVELOPE" && command === "RCPT TO";
 }
 
 /**

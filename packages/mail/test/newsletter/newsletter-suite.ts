@@ -348,6 +348,45 @@ export function newsletterTests(open: () => Promise<PackDatabase>): void {
     expect(await news.runs("none")).toEqual([]);
   });
 
+  it("E-06 mails whose job was cancelled, deleted or lost with its worker are counted as failed", async () => {
+    const { hf, news, schedule, clock } = await newsScene(given, { readers: 250 });
+    const run = await schedule();
+    await clock.advance("1h");
+    // The run; its mails wait.
+    await hf.runNext();
+    const { jobs } = await hf.list({ type: "email.send", limit: 5 });
+    const [cancelled, removed, lost, completed, skipped] = jobs.map(({ id }) => id);
+    await hf.cancel(cancelled!);
+    await hf.remove(removed!);
+    // Its last lease expires.
+    await hf.update(lost!, { maxAttempts: 1, priority: 10 });
+    const [lease] = await hf.claim({ lease: "1m" });
+    expect(lease?.id).toBe(lost);
+    await lease?.start();
+    // Completed without the handler of the pack.
+    for (const [id, output] of [
+      [completed, { messageId: "m", accepted: ["a"], rejected: [] }],
+      [skipped, { skipped: true, reason: "no" }],
+    ] as const) {
+      await hf.update(id!, { priority: 10 });
+      const [claimed] = await hf.claim();
+      expect(claimed?.id).toBe(id);
+      await claimed?.start();
+      await claimed?.complete(output);
+    }
+    await clock.advance("2m");
+    await hf.reapExpiredLeases();
+    expect((await news.run(run.id))?.deliveries).toEqual({ queued: 250, sent: 0, failed: 0, skipped: 0 });
+    expect(await news.reconcile(hf, run.id)).toBe(5);
+    expect(await news.reconcile(hf, run.id)).toBe(0);
+    expect((await news.run(run.id))?.deliveries).toEqual({ queued: 245, sent: 1, failed: 3, skipped: 1 });
+    // A retry that succeeds counts as sent.
+    await hf.retry(cancelled!);
+    await hf.drain();
+    expect((await news.run(run.id))?.deliveries).toEqual({ queued: 0, sent: 247, failed: 2, skipped: 1 });
+    await expect(news.reconcile(hf, "unknown")).rejects.toMatchObject({ code: "SEND_RUN_NOT_FOUND" });
+  });
+
   it("E-06 a due run without a job is dispatched", async () => {
     const { hf, news, clock, schedule, reached, job } = await newsScene(given);
     const run = await schedule();

@@ -17,6 +17,8 @@ it("E-05 redact hides addresses and bodies", async () => {
     cc: "eve.secret@example.com",
     bcc: "bob.secret@example.com",
     replyTo: "reply.secret@example.com",
+    from: "from.secret@example.com",
+    headers: { "List-Unsubscribe": "<https://club.example/u?key=a-secret>" },
     subject: "Shown",
     textBody: "a secret",
     htmlBody: "<p>a secret</p>",

@@ -16,6 +16,6 @@ export function message(more: Partial<OutgoingMessage> = {}): OutgoingMessage {
   };
 }
 
-export function context(signal: AbortSignal = new AbortController().signal): SendContext {
-  return { idempotencyKey: "key-1", signal, jobId: "job-1" };
+export function context(signal: AbortSignal = new AbortController().signal, mayBeSent = false): SendContext {
+  return { idempotencyKey: "key-1", signal, jobId: "job-1", mayBeSent };
 }

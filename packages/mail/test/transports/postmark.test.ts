@@ -105,6 +105,48 @@ describe("E-05 over Postmark", () => {
     await expect(sending).rejects.toThrow("too late");
   });
 
+  it("a mail whose response was lost is found by its job, and not sent again", async () => {
+    const server = await postmarkServer();
+    const post = mail({ transport: server.transport({ messageStream: "news" }), from: "hello@club.example" });
+    const retry = { backoff: { base: 0, jitter: 0 } };
+    const hf = await holdfast({ store: "sqlite::memory:", jobs: post.jobs, retry, logger: false });
+    onTestFinished(() => hf.close());
+    const send = () =>
+      hf.enqueue(post.send, { to: ["ada@example.com", "bob@example.com"], subject: "Hi", textBody: "Hello" });
+    const { id } = await send();
+    server.reply("lost response");
+    await hf.runNext();
+    expect((await hf.get(id))?.state).toBe("failed");
+    server.reply(null);
+    await hf.retry(id);
+    await hf.runNext();
+    expect((await hf.get(id))?.output).toEqual({
+      messageId: "pm-1",
+      accepted: ["ada@example.com", "bob@example.com"],
+      rejected: [],
+    });
+    expect(server.requests).toHaveLength(1);
+    expect(server.searches).toEqual([{ count: "1", offset: "0", messageStream: "news", metadata_job: id }]);
+    // Another job with the same content is another mail; a first attempt does not search.
+    await send();
+    await hf.runNext();
+    expect([server.requests.length, server.searches.length]).toEqual([2, 1]);
+  });
+
+  it("a mail that Postmark does not show yet, or whose search is refused, is sent again", async () => {
+    const server = await postmarkServer();
+    const again = context(undefined, true);
+    await server.transport().send(message(), context());
+    server.show(false);
+    expect((await server.transport().send(message(), again)).id).toBe("pm-2");
+    server.reply({ status: 503 });
+    await expect(server.transport().send(message(), again)).rejects.not.toBeInstanceOf(NotRetryable);
+    expect(server.requests).toHaveLength(2);
+    server.reply({ status: 422, body: { ErrorCode: 600, Message: "Unknown filter" } });
+    await expect(server.transport().send(message(), again)).rejects.toBeInstanceOf(NotRetryable);
+    expect(server.requests).toHaveLength(3);
+  });
+
   it("makes a job dead with Postmark's code, and delivers it later", async () => {
     const server = await postmarkServer();
     const post = mail({ transport: server.transport(), from: "hello@club.example" });

@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { createServer, type AddressInfo } from "node:net";
+import { createInterface } from "node:readline";
 import { NotRetryable } from "holdfast";
 import type { Address, MailTransport } from "@holdfast/mail";
 import { smtp } from "@holdfast/mail/smtp";
@@ -116,6 +117,30 @@ describe("E-05 over SMTP", () => {
     expect(inbox.mails).toHaveLength(1);
   });
 
+  it("is not completed if the server refuses the login, or the message, of a retry", async () => {
+    const server = await smtpServer();
+    const own = smtp({ url: server.url, nodemailer: { maxMessages: 1 } });
+    onTestFinished(() => own.close?.());
+    const send = () => own.send(message({ to: [ADA, BOB] }), context()).catch((error: unknown) => error as Error);
+    server.respondTo("RCPT TO:<bob", "450 4.2.0 greylisted");
+    expect(await send()).toMatchObject({ responseCode: 450 });
+    server.respondTo("RCPT TO:<bob", "250 ok");
+    for (const [command, response] of [
+      ["AUTH", "535 5.7.8 wrong password"],
+      ["MAIL FROM", "550 5.1.8 sender refused"],
+      ["DATA", "554 5.6.0 refused"],
+    ] as const) {
+      const accepted = server.respondTo(command, response);
+      const error = await send();
+      expect(error).toBeInstanceOf(NotRetryable);
+      expect((error as Error).message).toContain(response);
+      server.respondTo(command, accepted);
+    }
+    // After a manual retry, to the recipient who was deferred.
+    expect(await send()).toMatchObject({ accepted: ["ada@example.com", "bob@example.com"], rejected: [] });
+    expect(server.recipients).toEqual([["ada@example.com"], ["bob@example.com"]]);
+  });
+
   it("ends when its signal is aborted, and is not sent later", async () => {
     inbox.hang();
     const controller = new AbortController();
@@ -186,3 +211,47 @@ describe("smtp()", () => {
     expect(() => smtp("http://user:secret@mail.example")).toThrow(/^(?!.*secret)/);
   });
 });
+
+/** A server that responds to each command as `respondTo` says. */
+async function smtpServer(): Promise<{
+  url: string;
+  /** The recipients of each mail that was accepted. */
+  recipients: string[][];
+  /** Sets the response to commands that begin with this, and returns the one before. */
+  respondTo: (command: string, response: string) => string;
+}> {
+  const responses = new Map([
+    ["EHLO", "250-localhost\r\n250 AUTH PLAIN"],
+    ["AUTH", "235 welcome"],
+    ["DATA", "354 go on"],
+    ["QUIT", "221 bye"],
+  ]);
+  const recipients: string[][] = [];
+  const server = createServer((socket) => {
+    let accepted: string[] = [];
+    let isBody = false;
+    socket.on("error", () => {});
+    socket.write("220 localhost\r\n");
+    createInterface({ input: socket }).on("line", (line) => {
+      if (isBody && line !== ".") return;
+      const [, response = "250 ok"] = [...responses].find(([command]) => line.startsWith(command)) ?? [];
+      const recipient = /^RCPT TO:<([^>]+)>/.exec(line)?.[1];
+      if (line.startsWith("MAIL FROM")) accepted = [];
+      if (recipient !== undefined && response.startsWith("2")) accepted.push(recipient);
+      if (isBody) recipients.push(accepted);
+      isBody = response.startsWith("354");
+      socket.write(`${response}\r\n`);
+    });
+  }).listen(0, "127.0.0.1");
+  onTestFinished(() => void server.close());
+  await once(server, "listening");
+  return {
+    url: `smtp://user:password@127.0.0.1:${(server.address() as AddressInfo).port}`,
+    recipients,
+    respondTo(command, response) {
+      const before = responses.get(command) ?? "250 ok";
+      responses.set(command, response);
+      return before;
+    },
+  };
+}

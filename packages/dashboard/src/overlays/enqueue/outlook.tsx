@@ -4,6 +4,7 @@ import { api } from "../../app/api.js";
 import { coarse, duration, plural } from "../../app/format.js";
 import { now } from "../../app/now.js";
 import { useResource } from "../../app/resource.js";
+import { isLive, takes } from "../../app/workers.js";
 import { Icon, type IconName } from "../../ui/icon.js";
 
 interface Around {
@@ -103,17 +104,13 @@ function pauseLine(queue: string | undefined, { queues, paused }: Around, at: nu
   return lineOf(false, `Queue ${queue} ${since}${own.pausedBy === null ? "" : ` by ${own.pausedBy}`}`);
 }
 
-/** Like the engine: a worker that has sent no heartbeat for so long is missing. */
-const MISSING_MS = 60_000;
-
 function workersLine(type: string, queue: string | undefined, { workers }: Around, at: number): Line {
-  const live = workers.filter(({ left, seenAt }) => !left && Date.parse(seenAt) > at - MISSING_MS);
+  const live = workers.filter((worker) => isLive(worker, at));
   const able = live.filter(
-    ({ queues, types, draining }) =>
-      !draining && (queue === undefined || queues === null || queues.includes(queue)) && types.includes(type),
+    (worker) => !worker.draining && (queue === undefined || takes(worker, queue)) && worker.types.includes(type),
   );
   if (able.length === 0) return lineOf(false, live.length === 0 ? "No worker is live" : `No live worker takes ${type}`);
   const free = able.reduce((sum, { concurrency, running }) => sum + Math.max(0, concurrency - running), 0);
-  const takes = `${plural(able.length, "live worker takes", "live workers take")} ${type}`;
-  return free === 0 ? lineOf(false, `${takes}, and all are busy`) : lineOf(true, `${takes} and can start ${free} more`);
+  const who = `${plural(able.length, "live worker takes", "live workers take")} ${type}`;
+  return free === 0 ? lineOf(false, `${who}, and all are busy`) : lineOf(true, `${who} and can start ${free} more`);
 }

@@ -6,21 +6,13 @@ import { jobsHref, scheduleHref } from "../../app/links.js";
 import { isPaused, stats } from "../../app/live.js";
 import { now } from "../../app/now.js";
 import { hrefOf } from "../../app/router.js";
+import { loadSchedules } from "../../app/schedules.js";
 import { nextTheme } from "../../app/theme.js";
 import { act } from "../../app/toasts.js";
 import type { IconName } from "../../ui/icon.js";
+import { isShown, VIEWS } from "../../shell.js";
 import type { Entry } from "./entries.js";
 
-type View = readonly [path: string, title: string, icon: IconName, role: "viewer" | "admin"];
-export const VIEWS: readonly View[] = [
-  ["/", "Overview", "overview", "viewer"],
-  ["/failures", "Failures", "failures", "viewer"],
-  ["/schedules", "Schedules", "schedules", "viewer"],
-  ["/queues", "Queues", "queues", "viewer"],
-  ["/workers", "Workers", "workers", "viewer"],
-  ["/audit", "Audit log", "audit", "admin"],
-  ["/tokens", "API tokens", "tokens", "admin"],
-];
 const STATES = ["running", "failed", "dead", "pending"] as const;
 
 export interface Loaded {
@@ -29,24 +21,23 @@ export interface Loaded {
 }
 
 /** What is not on the page already. */
-export async function loadSources(): Promise<Loaded> {
+export async function loadSources(text: string): Promise<Loaded> {
   if (!may("viewer")) return { schedules: [], types: [] };
-  const [{ schedules }, { types }] = await Promise.all([api.schedules.list({ limit: 200 }), api.types.list()]);
+  const [{ schedules }, { types }] = await Promise.all([loadSchedules(api, text), api.types.list()]);
   return { schedules, types };
 }
 
 export function allEntries({ schedules, types }: Loaded): Entry[] {
   const counts = stats.value;
-  const views: Entry[] = [
-    { group: "Go to", icon: "jobs", text: "Jobs", about: "View", href: hrefOf("/jobs") },
-    ...VIEWS.filter(([, , , role]) => may(role)).map(([path, text, icon]): Entry => ({
+  const views = Object.entries(VIEWS)
+    .filter(([, line]) => isShown(line))
+    .map(([name, { title, icon }]): Entry => ({
       group: "Go to",
       icon,
-      text,
+      text: title,
       about: "View",
-      href: hrefOf(path),
-    })),
-  ];
+      href: hrefOf(`/${name}`),
+    }));
   const total = (name: string, from: Readonly<Record<string, Record<string, number>>> | undefined): string => {
     const states = from !== undefined && Object.hasOwn(from, name) ? from[name] : undefined;
     return states === undefined ? "" : number(Object.values(states).reduce((sum, value) => sum + value, 0));

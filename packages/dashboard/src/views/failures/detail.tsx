@@ -8,7 +8,8 @@ import { Button } from "../../ui/button.js";
 import { Pending } from "../../ui/page-states.js";
 import { StateLabel } from "../../ui/state.js";
 import { Time } from "../../ui/time.js";
-import { FIRST, openAction } from "./actions.js";
+import { FIRST } from "../jobs/pace.js";
+import { openAction } from "./actions.js";
 
 interface DetailProps {
   id: string;
@@ -29,7 +30,7 @@ export function Detail({ id, group, dead, retrying, onRetry }: DetailProps): JSX
   });
   const jobs = latest.data.value?.jobs;
   const deadCount = dead?.count ?? 0;
-  const isMany = dead !== undefined && deadCount > FIRST;
+  const isMany = dead !== undefined && deadCount > Number(FIRST);
   const retryingCount = retrying?.count ?? 0;
   return (
     <div class="fg-x" id={id} role="listitem">
@@ -104,7 +105,7 @@ export function Detail({ id, group, dead, retrying, onRetry }: DetailProps): JSX
               <div class="row">
                 {isMany && (
                   <Button small icon="retry" onClick={() => openAction(group, "first")}>
-                    Retry {FIRST} first…
+                    Retry some first…
                   </Button>
                 )}
                 <Button small kind="primary" icon="retry" onClick={onRetry}>

@@ -11,7 +11,7 @@ import { issuesOf, JsonEditor, type Issue } from "../../ui/json-editor.js";
 import { formatJson, readForSending } from "../../ui/json-model.js";
 import { useSending } from "../../ui/sending.js";
 import { openCopy } from "./actions.js";
-import { changesOf, undoOf, type Edited } from "./edits.js";
+import { changesOf, isRedacted, undoOf, type Edited } from "./edits.js";
 import type { LoadedJob } from "./load-job.js";
 
 interface EditDialogProps {
@@ -91,7 +91,7 @@ export function EditDialog({ loaded, isRerun, onClose, onDone }: EditDialogProps
             </p>
           )}
           <Button onClick={onClose}>{isRerun ? "Cancel" : "Keep as it is"}</Button>
-          <Button kind="primary" disabled={read.error !== undefined} onClick={save}>
+          <Button kind="primary" type="submit" disabled={read.error !== undefined}>
             {isRerun ? "Enqueue a new job" : "Save"}
           </Button>
         </>
@@ -119,7 +119,7 @@ export function EditDialog({ loaded, isRerun, onClose, onDone }: EditDialogProps
         <JsonEditor
           id="edit-input"
           label="Input"
-          hint={input.text.includes('"[redacted]"') ? "“[redacted]” keeps the stored value." : ""}
+          hint={isRedacted(input.text) ? "“[redacted]” keeps the stored value." : ""}
           rows={isRerun ? 16 : 10}
           text={edited.input}
           issues={issuesOf(issues, "input")}
@@ -145,10 +145,7 @@ function editedOf({ dueAt, runAt, expiresAt, priority, queue, maxAttempts, tags 
 
 function offerUndo(job: JobDetail, changes: JobChanges, inputText: string, onDone: () => void): void {
   const undo = undoOf(job, changes, inputText);
-  toast("The job is changed.", {
-    action: {
-      label: "Undo",
-      run: () => void act(() => api.jobs.update({ id: job.id, ...undo }), "The job is as it was before.").then(onDone),
-    },
-  });
+  const run = (): unknown =>
+    act(() => api.jobs.update({ id: job.id, ...undo }), "The job is as it was before.").then(onDone);
+  toast("The job is changed.", undo === null ? {} : { action: { label: "Undo", run } });
 }

@@ -42,8 +42,15 @@ export function changesOf(before: Edited, after: Edited): { changes: JobChanges;
   return { changes, issues };
 }
 
-/** What brings the fields back that a change touches. */
-export function undoOf(job: JobDetail, changes: JobChanges, inputText: string): JobChanges {
+/** Whether parts of a payload are not shown. As they are, they stand for what is stored now. */
+export function isRedacted(text: string): boolean {
+  return text.includes('"[redacted]"');
+}
+
+/** What brings the fields back that a change touches. Null: the input that was stored cannot be sent. */
+export function undoOf(job: JobDetail, changes: JobChanges, inputText: string): JobChanges | null {
+  const { value: input, error } = readForSending(inputText);
+  if ("input" in changes && (error !== undefined || isRedacted(inputText))) return null;
   const { priority, queue, tags, maxAttempts, expiresAt, dueAt, runAt } = job;
   const before: JobChanges = {
     priority,
@@ -52,7 +59,7 @@ export function undoOf(job: JobDetail, changes: JobChanges, inputText: string): 
     maxAttempts,
     expiresAt,
     runAt: dueAt ?? runAt,
-    input: JSON.parse(inputText) as unknown,
+    input,
   };
   return Object.fromEntries(Object.entries(before).filter(([name]) => name in changes));
 }

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { bytes } from "../../app/format.js";
 import { Copy } from "../../ui/copy.js";
 import { JsonTree, LongText } from "../../ui/json-tree.js";
-import type { Payload } from "./load-job.js";
+import type { Payload } from "../../app/stored-text.js";
 
 /** Raw text shown at first. */
 const RAW_LENGTH = 20_000;

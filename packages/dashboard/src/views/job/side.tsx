@@ -11,8 +11,8 @@ import { jobHref, jobsHref, scheduleHref } from "../../app/links.js";
 import type { RelatedCounts } from "./related.js";
 
 export function Details({ job }: { job: JobDetail }): JSX.Element {
-  const { attempts, attempt, maxAttempts, key, tags, trace, expiresAt, worker, finishedAt, dueAt, createdAt } = job;
-  const fence = Math.max(-1, ...attempts.map((each) => each.fence ?? -1));
+  const { attempts, attempt, fence, maxAttempts, key, tags, trace, expiresAt, worker, finishedAt, dueAt, createdAt } =
+    job;
   const ranMs = attempts.reduce(
     (sum, { startedAt, endedAt }) => sum + (startedAt === null ? 0 : Date.parse(endedAt) - Date.parse(startedAt)),
     0,
@@ -66,7 +66,7 @@ export function Details({ job }: { job: JobDetail }): JSX.Element {
               <Copy text={key} label="Copy the unique key" />
             </Fact>
           )}
-          {fence >= 0 && <Fact name="Fencing token">{number(fence)}</Fact>}
+          {fence > 0 && <Fact name="Fencing token">{number(fence)}</Fact>}
           {tags.length > 0 && (
             <Fact name="Tags">
               {tags.map((tag) => (

@@ -57,6 +57,7 @@ type TimedJob = Pick<
   | "worker"
   | "attempt"
   | "attempts"
+  | "fence"
   | "error"
 >;
 

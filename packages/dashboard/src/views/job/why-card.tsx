@@ -1,9 +1,9 @@
 import type { ExplanationResult, JobDetail } from "holdfast/admin";
 import type { JSX } from "preact";
-import { api, may } from "../../app/api.js";
+import { may } from "../../app/api.js";
 import { now } from "../../app/now.js";
 import { hrefOf } from "../../app/router.js";
-import { act } from "../../app/toasts.js";
+import { resumeQueue } from "../../app/queues.js";
 import { Button } from "../../ui/button.js";
 import { Icon } from "../../ui/icon.js";
 import { jobHref } from "../../app/links.js";
@@ -84,25 +84,12 @@ function Act({
         </Button>
       ) : null;
     case "resume": {
-      if (!may("operator")) return null;
       const { queue } = action;
-      return (
-        <Button
-          small
-          icon="play"
-          onClick={async () => {
-            await act(
-              () => (queue === null ? api.queues.resumeAll() : api.queues.resume({ queue })),
-              queue === null ? "All queues are resumed." : `Queue ${queue} is resumed.`,
-              () =>
-                void act(() => (queue === null ? api.queues.pauseAll() : api.queues.pause({ queue }))).then(onChange),
-            );
-            await onChange();
-          }}
-        >
+      return may("operator") ? (
+        <Button small icon="play" onClick={() => resumeQueue(queue, onChange)}>
           {queue === null ? "Resume all" : "Resume"}
         </Button>
-      );
+      ) : null;
     }
     case "queues":
       return may("viewer") ? <Link href={hrefOf("/queues")}>Queues</Link> : null;

@@ -12,12 +12,14 @@ import { Icon, type IconName } from "../../ui/icon.js";
 import { filterFor, idsFor, jobsText, skippedText, type Action, type Target } from "./actions.js";
 import { STATES, type State } from "./filter.js";
 import { operations, show } from "./operations.js";
-import { defaultPace, FIRST, FIRST_JOBS, hasPaces, limitsOf, MANY, PaceFields, type Pace } from "./pace.js";
+import { defaultPace, FIRST, hasPaces, limitsOf, MANY, PaceFields, type Pace } from "./pace.js";
 import { skippedWords } from "./skipped-words.js";
 
 interface BulkDialogProps {
   action: Action;
   target: Target;
+  /** Whether some of many jobs come first. */
+  isTrial?: boolean;
   onClose: () => void;
   /** The change has been started. */
   onStarted: () => void;
@@ -49,9 +51,9 @@ function callOf({ name }: Action, { when }: Change): PreviewInput["action"] {
 }
 
 /** Shows how many jobs an action is for and what it does, before it is done. */
-export function BulkDialog({ action, target, onClose, onStarted }: BulkDialogProps): JSX.Element {
+export function BulkDialog({ action, target, isTrial = false, onClose, onStarted }: BulkDialogProps): JSX.Element {
   const [change, setChange] = useState<Change>({ when: "now", delay: "10m", at: "", priority: "0" });
-  const [pace, setPace] = useState<Pace | null>(null);
+  const [pace, setPace] = useState<Pace | null>(isTrial ? { kind: "first", first: FIRST, rate: "20" } : null);
   /** The retry of the first jobs, and those of them that were given by id. */
   const [trial, setTrial] = useState<{ operation: string; ids: readonly string[] } | null>(null);
   const tried = operations.value.find(({ operation }) => operation.id === trial?.operation)?.operation;
@@ -68,6 +70,7 @@ export function BulkDialog({ action, target, onClose, onStarted }: BulkDialogPro
   const { value: count } = counted.data;
   const asksNumber = action.name === "delete" && count !== undefined && (count.count > MANY || !count.exact);
   const chosen = pace ?? defaultPace(action, count);
+  const first = Number(chosen.first);
   const isReady =
     !isTrying &&
     count !== undefined &&
@@ -79,7 +82,7 @@ export function BulkDialog({ action, target, onClose, onStarted }: BulkDialogPro
   useEffect(() => {
     // The field that is asked for, or the button. To delete, one more key is needed.
     const dialog = form.current?.closest("dialog");
-    const first = form.current?.querySelector<HTMLElement>("input:not([type=radio], [name=rate])");
+    const first = form.current?.querySelector<HTMLElement>("input:not([name])");
     (
       first ?? dialog?.querySelector<HTMLElement>(`footer .btn${action.name === "delete" ? "" : "[type=submit]"}`)
     )?.focus();
@@ -91,10 +94,10 @@ export function BulkDialog({ action, target, onClose, onStarted }: BulkDialogPro
       if (may("operator")) {
         const many = { ...(ids === null ? { filter: filter ?? {} } : { ids }), ...limitsOf(chosen) };
         const operation = await start(action, many, change);
-        const isTrial = chosen.kind === "first";
-        show(operation, isTrial ? FIRST : count.exact ? count.count : null);
-        if (isTrial) {
-          setTrial({ operation: operation.id, ids: [...without, ...(ids?.slice(0, FIRST) ?? [])] });
+        const isFirst = chosen.kind === "first";
+        show(operation, isFirst ? first : count.exact ? count.count : null);
+        if (isFirst) {
+          setTrial({ operation: operation.id, ids: [...without, ...(ids?.slice(0, first) ?? [])] });
           setPace({ ...chosen, kind: "all" });
           return;
         }
@@ -105,7 +108,7 @@ export function BulkDialog({ action, target, onClose, onStarted }: BulkDialogPro
     }
     onStarted();
   };
-  const jobs = count === undefined ? "jobs" : jobsText(chosen.kind === "first" ? FIRST_JOBS : count);
+  const jobs = count === undefined ? "jobs" : jobsText(chosen.kind === "first" ? { count: first, exact: true } : count);
   const left = count === undefined ? "" : skippedWords(count.skipped);
   const skipped = target.kind === "ids" ? skippedText(action, target.jobs) : null;
   return (
@@ -133,7 +136,7 @@ export function BulkDialog({ action, target, onClose, onStarted }: BulkDialogPro
         {tried !== undefined && (
           <p role="status">
             {isTrying
-              ? `Retrying the first ${FIRST}…`
+              ? `Retrying the first ${first}…`
               : `${plural(tried.changed, "job")} retried. ${joined(skippedWords(tried.skipped))}See how they do, then go on.`}
           </p>
         )}

@@ -77,7 +77,7 @@ function OperationCard({ shown: { operation, expected } }: { shown: Shown }): JS
             {isRunning && <Until operation={operation} share={share} />}
           </span>
           {may("admin") && (
-            <a class="link push" href={hrefOf("/audit")}>
+            <a class="link push" href={auditHref(operation)}>
               Audit
             </a>
           )}
@@ -94,6 +94,13 @@ function OperationCard({ shown: { operation, expected } }: { shown: Shown }): JS
       )}
     </div>
   );
+}
+
+/** The entries of its actor while it ran. */
+function auditHref({ actor, startedAt, endedAt }: OperationResult): string {
+  // Times of other servers differ a little, and the entry of its end may be of the same millisecond.
+  const before = endedAt === null ? undefined : new Date(Date.parse(endedAt) + 1_000).toISOString();
+  return hrefOf("/audit", { actor, after: startedAt, before });
 }
 
 /** When it ends at the speed so far; from 5 seconds on, and if that is not at once. */

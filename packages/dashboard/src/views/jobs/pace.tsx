@@ -9,30 +9,29 @@ import type { Action } from "./actions.js";
 
 /** Above this, deletions ask for the number, and retries are slow by default. */
 export const MANY = 1_000;
-/** Retried as a trial. */
-export const FIRST = 10;
+/** Retried as a trial, unless another number is typed. */
+export const FIRST = "10";
 
 /** How fast: the first ones and then asked again, so many a second, or all at once. */
 export interface Pace {
   kind: "first" | "rate" | "all";
+  first: string;
   rate: string;
 }
 
-export const FIRST_JOBS: CountResult = { count: FIRST, exact: true };
-
 export function hasPaces(count: CountResult | undefined): count is CountResult {
-  return may("operator") && count !== undefined && (count.count > FIRST || !count.exact);
+  return may("operator") && count !== undefined && (count.count > Number(FIRST) || !count.exact);
 }
 
 /** Thousands of retries at once may be what the service that failed does not bear. */
 export function defaultPace({ name }: Action, count: CountResult | undefined): Pace {
   const isMany = count !== undefined && (count.count > MANY || !count.exact);
-  return { kind: name === "retry" && isMany && may("operator") ? "rate" : "all", rate: "20" };
+  return { kind: name === "retry" && isMany && may("operator") ? "rate" : "all", first: FIRST, rate: "20" };
 }
 
-export function limitsOf({ kind, rate }: Pace): { rate?: number; limit?: number } {
+export function limitsOf({ kind, first, rate }: Pace): { rate?: number; limit?: number } {
   if (kind === "all") return {};
-  return kind === "first" ? { limit: FIRST } : { rate: Number(rate) };
+  return kind === "first" ? { limit: Number(first) } : { rate: Number(rate) };
 }
 
 interface PaceProps {
@@ -51,24 +50,31 @@ export function PaceFields({ action, count, pace, onChange }: PaceProps): JSX.El
       {label}
     </label>
   );
+  const field = (kind: "first" | "rate", label: string, limits: object): JSX.Element => (
+    <input
+      class="input mono"
+      name={kind}
+      type="number"
+      aria-label={label}
+      {...limits}
+      required={pace.kind === kind}
+      value={pace[kind]}
+      onInput={(event) => onChange({ ...pace, kind, [kind]: event.currentTarget.value })}
+    />
+  );
   return (
     <fieldset class="choices">
       <legend class="label">How fast</legend>
-      {action.name === "retry" && option("first", `${FIRST} first, then ask again`)}
+      {action.name === "retry" && (
+        <div class="row">
+          {option("first", "First")}
+          {field("first", "How many first", { min: 1, max: count.count - 1, step: 1 })}
+          <span>and then ask again</span>
+        </div>
+      )}
       <div class="row">
         {option("rate", "At")}
-        <input
-          class="input mono"
-          name="rate"
-          type="number"
-          aria-label="Jobs a second"
-          min={0.1}
-          max={10_000}
-          step="any"
-          required={pace.kind === "rate"}
-          value={pace.rate}
-          onInput={(event) => onChange({ kind: "rate", rate: event.currentTarget.value })}
-        />
+        {field("rate", "Jobs a second", { min: 0.1, max: 10_000, step: "any" })}
         <span>
           a second{" "}
           {count.exact && rate > 0 && (

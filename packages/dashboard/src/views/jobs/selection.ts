@@ -1,3 +1,4 @@
+import { serverNow } from "../../app/now.js";
 import { computed, signal, type ReadonlySignal, type Signal } from "../../app/signals.js";
 import { toast } from "../../app/toasts.js";
 import type { JobList } from "./job-list.js";
@@ -46,8 +47,8 @@ export class Selection {
   selectAll(): void {
     this.selectShown();
     const newest = Math.max(0, ...this.#list.rows.value.map(({ job }) => Date.parse(job.value.createdAt)));
-    // The server's clock may be ahead.
-    this.allAt.value = new Date(Math.max(Date.now(), newest + 1)).toISOString();
+    // The clock of a worker may be ahead of the server's.
+    this.allAt.value = new Date(Math.max(serverNow(), newest + 1)).toISOString();
   }
 
   clear(): void {

@@ -3,11 +3,12 @@ import type { ComponentChildren, JSX } from "preact";
 import { coarse, durationParts, number, plural, short } from "../../app/format.js";
 import { jobsHref } from "../../app/links.js";
 import { now } from "../../app/now.js";
+import { isLive } from "../../app/workers.js";
 import { hrefOf } from "../../app/router.js";
 import { Meter } from "../../ui/meter.js";
 import { Spark } from "../../ui/spark.js";
 import { newest, RANGES, sumOf, type Point, type RangeName } from "./range.js";
-import { isLive, missingWorkers } from "./warnings.js";
+import { missingWorkers } from "./warnings.js";
 
 interface FiguresProps {
   stats: StatsResult;

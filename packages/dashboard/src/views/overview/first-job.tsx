@@ -2,8 +2,8 @@ import type { WorkerResult } from "holdfast/admin";
 import type { JSX } from "preact";
 import { plural } from "../../app/format.js";
 import { now } from "../../app/now.js";
+import { isLive } from "../../app/workers.js";
 import { Icon } from "../../ui/icon.js";
-import { isLive } from "./warnings.js";
 
 /** Instead of empty charts, until the first job. */
 export function FirstJob({ workers }: { workers: readonly WorkerResult[] }): JSX.Element {

@@ -4,14 +4,16 @@ import type { ComponentChildren, JSX } from "preact";
 import { coarse, dayAndClock, duration, number, short } from "../../app/format.js";
 import { scheduleHref } from "../../app/links.js";
 import { now } from "../../app/now.js";
+import { isLive } from "../../app/workers.js";
 import type { Resource } from "../../app/resource.js";
+import type { Schedules } from "../../app/schedules.js";
 import { hrefOf } from "../../app/router.js";
 import { Meter } from "../../ui/meter.js";
 import { Pending } from "../../ui/page-states.js";
 import { Time } from "../../ui/time.js";
 import { messageParts } from "../failures/placeholders.js";
 import { changeWords } from "./change-words.js";
-import { isLive, missingWorkers } from "./warnings.js";
+import { missingWorkers } from "./warnings.js";
 
 interface CardProps {
   title: string;
@@ -88,26 +90,21 @@ export function FailuresCard({ groups }: { groups: Resource<{ groups: ErrorGroup
   );
 }
 
-export function SchedulesCard({
-  schedules,
-}: {
-  schedules: Resource<{ schedules: ScheduleSummary[]; cursor: string | null }>;
-}): JSX.Element {
+export function SchedulesCard({ schedules }: { schedules: Resource<Schedules> }): JSX.Element {
   const { value: data } = schedules.data;
   const next = (data?.schedules ?? [])
     .filter(({ enabled, nextRunAt }) => enabled && nextRunAt !== null)
     .toSorted((one, other) => Date.parse(one.nextRunAt ?? "") - Date.parse(other.nextRunAt ?? ""))
     .slice(0, SHOWN);
   const count =
-    data === undefined || data.schedules.length === 0
-      ? ""
-      : ` ${data.schedules.length}${data.cursor === null ? "" : "+"}`;
+    data === undefined || data.schedules.length === 0 ? "" : ` ${data.schedules.length}${data.isAll ? "" : "+"}`;
   return (
     <ListCard
       title="Next schedules"
       link={[`All${count}`, "/schedules"]}
       of={schedules}
       isEmpty={next.length === 0}
+      meta={data?.isAll === false ? `of the first ${number(data.schedules.length)} by name` : undefined}
       none={data?.schedules.length === 0 ? "No schedule is defined." : "No schedule is due to run."}
     >
       {next.map((schedule) => (

@@ -6,7 +6,7 @@ import { now } from "../../app/now.js";
 import { hrefOf } from "../../app/router.js";
 import { Icon } from "../../ui/icon.js";
 import { Spark } from "../../ui/spark.js";
-import { completePoints, recentRate, type Point } from "./range.js";
+import { completePoints, RANGES, recentRate, type Point, type RangeName } from "./range.js";
 
 const SHOWN = 8;
 const LATE_MS = 60_000;
@@ -17,11 +17,14 @@ interface QueuesProps {
   queues: readonly QueueResult[] | undefined;
   /** The last hour by queue. */
   byQueue: HistoryResult | undefined;
+  /** The range by queue, unless it is the last hour. */
+  depth: HistoryResult | undefined;
+  range: RangeName;
 }
 
 interface Row {
   queue: string;
-  points: Point[];
+  points: readonly Point[];
   rate: number;
   waiting: number;
   running: number;
@@ -32,8 +35,9 @@ interface Row {
 }
 
 /** The queues with the most completed jobs, then those with the most waiting ones. */
-function rowsOf({ stats, queues = [], byQueue }: QueuesProps): Row[] {
+function rowsOf({ stats, queues = [], byQueue, depth, range }: QueuesProps): Row[] {
   const series = new Map(byQueue?.series.map(({ name, points }) => [name, points]));
+  const inRange = new Map(depth?.series.map(({ name, points }) => [name, points]));
   const due = new Map(stats.oldestDue.map(({ queue, dueMs }) => [queue, dueMs]));
   const paused = new Set(queues.filter((queue) => queue.paused).map(({ queue }) => queue));
   const names = new Set([...Object.keys(stats.queues), ...paused]);
@@ -42,7 +46,7 @@ function rowsOf({ stats, queues = [], byQueue }: QueuesProps): Row[] {
     const points = completePoints(series.get(queue) ?? [], "minute", now.peek());
     return {
       queue,
-      points,
+      points: range === "1h" ? points : (inRange.get(queue) ?? []),
       rate: recentRate(points),
       waiting: counts?.pending ?? 0,
       running: (counts?.running ?? 0) + (counts?.claimed ?? 0),
@@ -80,7 +84,7 @@ export function QueuesCard(props: QueuesProps): JSX.Element {
               <tr>
                 <th scope="col">Queue</th>
                 <th scope="col" class="p3">
-                  Depth, last hour
+                  Depth, {RANGES[props.range].words.slice(4)}
                 </th>
                 <th scope="col" class="num">
                   Waiting

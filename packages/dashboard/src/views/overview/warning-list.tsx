@@ -1,8 +1,8 @@
 import type { JSX } from "preact";
-import { api, may } from "../../app/api.js";
+import { may } from "../../app/api.js";
 import { jobsHref } from "../../app/links.js";
+import { resumeQueue } from "../../app/queues.js";
 import { hrefOf } from "../../app/router.js";
-import { act } from "../../app/toasts.js";
 import { Button } from "../../ui/button.js";
 import { Icon } from "../../ui/icon.js";
 import type { Piece, Warning } from "./warnings.js";
@@ -95,14 +95,4 @@ function Pieces({ of: pieces }: { of: readonly Piece[] }): JSX.Element {
       )}
     </>
   );
-}
-
-async function resumeQueue(queue: string | null, onChanged: () => unknown): Promise<void> {
-  const [resume, pause] =
-    queue === null
-      ? [() => api.queues.resumeAll({}), () => api.queues.pauseAll({})]
-      : [() => api.queues.resume({ queue }), () => api.queues.pause({ queue })];
-  const what = queue === null ? "All queues are" : `Queue ${queue} is`;
-  await act(resume, `${what} resumed.`, () => void act(pause).then(onChanged));
-  await onChanged();
 }

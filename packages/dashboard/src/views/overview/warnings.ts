@@ -1,6 +1,7 @@
 // What is wrong, and what to do. Pure functions of what the Overview has loaded.
 import type { ErrorGroupResult, QueueResult, ScheduleSummary, StatsResult, WorkerResult } from "holdfast/admin";
 import { clock, coarse, number, plural } from "../../app/format.js";
+import { isLive, takes } from "../../app/workers.js";
 import type { IconName } from "../../ui/icon.js";
 
 /** Our words; a name, which is shown as code; or the words of others, which may have another direction. */
@@ -41,7 +42,6 @@ export interface Situation {
   before: ReadonlyMap<string, number>;
 }
 
-export const MISSING_MS = 60_000;
 /** While a deployment replaces workers, jobs may be due for this long. */
 const UNTAKEN_MS = 30_000;
 const PAUSED_MS = 15 * 60_000;
@@ -54,10 +54,6 @@ export const MANY_DEAD = 10;
 const MAX_NAMES = 3;
 /** Where the server counts the names beyond the 200 with the most jobs. */
 const OTHERS = "other";
-
-export function isLive({ left, seenAt }: WorkerResult, now: number): boolean {
-  return !left && now - Date.parse(seenAt) < MISSING_MS;
-}
 
 /** No heartbeat, although it was not stopped, and no other worker has replaced it. */
 export function missingWorkers(workers: readonly WorkerResult[], now: number): WorkerResult[] {
@@ -80,10 +76,6 @@ function isReplacement(other: WorkerResult, one: WorkerResult, now: number): boo
 
 function takesAll(some: readonly string[] | null, wanted: readonly string[] | null): boolean {
   return some === null || (wanted !== null && wanted.every((queue) => some.includes(queue)));
-}
-
-function takes({ queues, types }: WorkerResult, queue: string, type: string): boolean {
-  return (queues === null || queues.includes(queue)) && types.includes(type);
 }
 
 export function findWarnings(situation: Situation): Warning[] {
@@ -120,7 +112,7 @@ function untakenTypes({ now, stats, workers, queues }: Situation): Untaken[] {
   for (const { queue, type, count } of stats.counts.filter(isWaiting)) {
     const dueMs = due.get(queue) ?? 0;
     if (dueMs < UNTAKEN_MS || paused.has(queue) || type === OTHERS || queue === OTHERS) continue;
-    if (live.some((worker) => takes(worker, queue, type))) continue;
+    if (live.some((worker) => takes(worker, queue) && worker.types.includes(type))) continue;
     const isAlone = !stats.counts.some((other) => isWaiting(other) && other.queue === queue && other.type !== type);
     const known = found.get(type);
     found.set(type, {
@@ -128,7 +120,7 @@ function untakenTypes({ now, stats, workers, queues }: Situation): Untaken[] {
       queues: [...new Set([...(known?.queues ?? []), queue])],
       count: (known?.count ?? 0) + count,
       dueMs: isAlone && known?.dueMs !== null ? Math.max(dueMs, known?.dueMs ?? 0) : null,
-      handledBy: known?.handledBy ?? gone.find((worker) => takes(worker, queue, type)) ?? null,
+      handledBy: known?.handledBy ?? gone.find((worker) => takes(worker, queue) && worker.types.includes(type)) ?? null,
     });
   }
   return [...found.values()].toSorted((one, other) => other.count - one.count);
@@ -251,7 +243,7 @@ function behind({ now, stats, workers = [], before }: Situation, untaken: readon
     .filter(({ queue, dueMs }) => dueMs >= BEHIND_MS && dueMs > (before.get(queue) ?? 0) && !explained.has(queue))
     .slice(0, MAX_NAMES)
     .map(({ queue, dueMs }): Warning => {
-      const takers = workers.filter((worker) => isLive(worker, now) && (worker.queues?.includes(queue) ?? true));
+      const takers = workers.filter((worker) => isLive(worker, now) && takes(worker, queue));
       const isFull = takers.every(({ running, concurrency }) => running >= concurrency);
       const counts = stats.queues[queue];
       return {

@@ -1,6 +1,6 @@
 // What the view of queues shows, from counts, history and workers.
 import type { HistoryResult, QueueResult, StatsResult, WorkerResult } from "holdfast/admin";
-import { livenessOf, takes } from "../workers/liveness.js";
+import { isLive, takes } from "../../app/workers.js";
 
 export interface QueueRow {
   queue: string;
@@ -43,7 +43,7 @@ const RECENT_MS = 3 * MINUTE_MS;
 export function queueRows({ queues, stats, history, workers, now }: Sources): QueueRow[] {
   const known = new Map(queues.map((each) => [each.queue, each]));
   const names = new Set([...known.keys(), ...Object.keys(stats?.queues ?? {})]);
-  const live = workers.filter((worker) => livenessOf(worker, now) === "live");
+  const live = workers.filter((worker) => isLive(worker, now));
   const series = new Map(history?.series.map(({ name, points }) => [name, points]));
   const due = new Map(stats?.oldestDue.map(({ queue, dueMs }) => [queue, dueMs]));
   return [...names].toSorted(compare).map((queue) => {

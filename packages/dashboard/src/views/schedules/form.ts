@@ -1,8 +1,10 @@
 // A schedule as it is edited: every field is the text of its control.
-import type { ScheduleBody, ScheduleResult, TimingBody } from "holdfast/admin";
+import type { ScheduleBody, TimingBody } from "holdfast/admin";
 import { localTime } from "../../app/format.js";
 import { tagsOf } from "../../app/tags.js";
+import { readForSending } from "../../ui/json-model.js";
 import { everyText } from "./cron-words.js";
+import type { LoadedSchedule } from "./load-schedule.js";
 
 export interface Draft {
   name: string;
@@ -48,8 +50,8 @@ export const NEW_DRAFT: Draft = {
   tags: "",
 };
 
-export function draftOf(schedule: ScheduleResult): Draft {
-  const { catchUp, input } = schedule;
+export function draftOf(schedule: LoadedSchedule): Draft {
+  const { catchUp } = schedule;
   return {
     name: schedule.name,
     job: schedule.type,
@@ -57,7 +59,7 @@ export function draftOf(schedule: ScheduleResult): Draft {
     cron: schedule.cron ?? NEW_DRAFT.cron,
     timezone: schedule.timezone ?? NEW_DRAFT.timezone,
     every: schedule.everyMs === null ? NEW_DRAFT.every : everyText(schedule.everyMs),
-    input: input === undefined || input === null ? "" : JSON.stringify(input, null, 2),
+    input: schedule.inputText,
     startAt: localTime(schedule.startAt),
     endAt: localTime(schedule.endAt),
     jitter: schedule.jitterMs === 0 ? "" : everyText(schedule.jitterMs),
@@ -104,11 +106,9 @@ export function readDraft(draft: Draft, before: Draft | null): Read {
     else body["every"] = draft.every.trim();
   }
   if (isGiven("input")) {
-    try {
-      body["input"] = draft.input.trim() === "" ? null : JSON.parse(draft.input);
-    } catch (error) {
-      errors.input = `This is not JSON: ${(error as Error).message}`;
-    }
+    const read = readForSending(draft.input.trim() || "null");
+    if (read.error === undefined) body["input"] = read.value;
+    else errors.input = read.error.message;
   }
   for (const field of ["startAt", "endAt"] as const) {
     if (!isGiven(field)) continue;

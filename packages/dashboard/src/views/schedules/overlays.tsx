@@ -1,10 +1,11 @@
 import type { ScheduleResult } from "holdfast/admin";
 import type { JSX } from "preact";
-import { api, may } from "../../app/api.js";
+import { may } from "../../app/api.js";
 import { useResource } from "../../app/resource.js";
 import { route, setQuery } from "../../app/router.js";
 import { Dialog } from "../../ui/dialog.js";
 import { Pending } from "../../ui/page-states.js";
+import { loadSchedule, type LoadedSchedule } from "./load-schedule.js";
 import { DeleteSchedule, ResetSchedule } from "./schedule-actions.js";
 import { ScheduleDialog } from "./schedule-dialog.js";
 
@@ -41,7 +42,7 @@ export function ScheduleOverlays({ onSaved, onDeleted }: OverlaysProps): JSX.Ele
       <Loaded name={reset} show={(schedule) => <ResetSchedule schedule={schedule} onClose={close} onDone={saved} />} />
     );
   if (edited !== null) {
-    const show = (schedule: ScheduleResult): JSX.Element => (
+    const show = (schedule: LoadedSchedule): JSX.Element => (
       <ScheduleDialog
         schedule={schedule}
         onClose={close}
@@ -54,8 +55,8 @@ export function ScheduleOverlays({ onSaved, onDeleted }: OverlaysProps): JSX.Ele
   return query.has("new") ? <ScheduleDialog schedule={null} onClose={close} onSaved={saved} /> : null;
 }
 
-function Loaded({ name, show }: { name: string; show: (schedule: ScheduleResult) => JSX.Element }): JSX.Element {
-  const schedule = useResource(`schedule to edit ${name}`, () => api.schedules.get({ name }));
+function Loaded({ name, show }: { name: string; show: (schedule: LoadedSchedule) => JSX.Element }): JSX.Element {
+  const schedule = useResource(`schedule to edit ${name}`, () => loadSchedule(name));
   // Values of an earlier visit may be old.
   if (schedule.loading.value || schedule.data.value === undefined) {
     return schedule.error.value === undefined ? (

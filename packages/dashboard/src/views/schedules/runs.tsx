@@ -5,7 +5,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { api } from "../../app/api.js";
 import { jobHref } from "../../app/links.js";
-import { onJobs } from "../../app/live.js";
+import { onMissed } from "../../app/live.js";
 import { StateLabel } from "../../ui/state.js";
 import { Time } from "../../ui/time.js";
 
@@ -51,25 +51,21 @@ function next(): void {
   });
 }
 
-/** Keeps loaded runs current. Calls back when a schedule has a run that was not known. */
-export function followRuns(onNew: (name: string) => void): () => void {
-  return onJobs((jobs) => {
-    for (const job of jobs) {
-      if (job.schedule === null) continue;
-      const runs = known.get(job.schedule.name);
-      const before = runs?.peek();
-      if (runs === undefined || before === undefined) continue;
-      const at = before.findIndex(({ id }) => id === job.id);
-      if (at >= 0) runs.value = before.with(at, job);
-      else if ((before[0]?.createdAt ?? "") <= job.createdAt) {
-        runs.value = [job, ...before].slice(0, COUNT);
-        onNew(job.schedule.name);
-      }
-    }
-  });
+/** Keeps loaded runs current. Returns whether a schedule has a run that was not known. */
+export function isNewRun(job: JobSummary): boolean {
+  const runs = known.get(job.schedule?.name ?? "");
+  const before = runs?.peek();
+  if (runs === undefined || before === undefined) return false;
+  const at = before.findIndex(({ id }) => id === job.id);
+  if (at >= 0) runs.value = before.with(at, job);
+  else if ((before[0]?.createdAt ?? "") <= job.createdAt) {
+    runs.value = [job, ...before].slice(0, COUNT);
+    return true;
+  }
+  return false;
 }
 
-/** Loads the runs when the element is first seen. */
+/** Loads the runs when the element is first seen, and when it is seen after changes may have been missed. */
 export function useRuns(name: string): { runs: Runs; ref: { current: HTMLElement | null } } {
   const ref = useRef<HTMLElement>(null);
   useEffect(() => {
@@ -81,7 +77,15 @@ export function useRuns(name: string): { runs: Runs; ref: { current: HTMLElement
       load(name);
     });
     watcher.observe(element);
-    return () => watcher.disconnect();
+    const off = onMissed(() => {
+      // It calls back anew, also if the element has been in view all the time.
+      watcher.disconnect();
+      watcher.observe(element);
+    });
+    return () => {
+      off();
+      watcher.disconnect();
+    };
   }, [name]);
   return { runs: runsOf(name), ref };
 }

@@ -11,6 +11,7 @@ import { Dialog } from "../../ui/dialog.js";
 import { Field, SelectField, TextField, type TextFieldProps } from "../../ui/field.js";
 import { Icon } from "../../ui/icon.js";
 import { draftOf, fieldErrors, NEW_DRAFT, readDraft, timingOf, type Draft, type FieldErrors } from "./form.js";
+import type { LoadedSchedule } from "./load-schedule.js";
 import { NextRuns, usePreview } from "./preview.js";
 import { TimingFields } from "./timing-fields.js";
 import { ResetSchedule } from "./schedule-actions.js";
@@ -18,7 +19,7 @@ import { viewerZone, zoneLabel } from "./zones.js";
 
 interface ScheduleDialogProps {
   /** Null: a new one. */
-  schedule: ScheduleResult | null;
+  schedule: LoadedSchedule | null;
   onClose: () => void;
   onSaved: (schedule: ScheduleResult) => void;
   /** Asks whether to delete it. */

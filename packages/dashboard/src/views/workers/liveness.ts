@@ -1,18 +1,11 @@
 import type { JobSummary, WorkerResult } from "holdfast/admin";
-
-/** A worker without a heartbeat for this long counts as lost, as in the CLI. */
-const SILENT_MS = 60_000;
+import { isLive } from "../../app/workers.js";
 
 export type Liveness = "live" | "missing" | "stopped";
 
 export function livenessOf({ left, seenAt }: Pick<WorkerResult, "left" | "seenAt">, now: number): Liveness {
   if (left) return "stopped";
-  return Date.parse(seenAt) >= now - SILENT_MS ? "live" : "missing";
-}
-
-/** Whether it takes jobs of a queue. */
-export function takes({ queues }: Pick<WorkerResult, "queues">, queue: string): boolean {
-  return queues === null || queues.includes(queue);
+  return isLive({ left, seenAt }, now) ? "live" : "missing";
 }
 
 /** The active jobs of each worker: running ones before those that are only claimed, and those that started first at the top. */

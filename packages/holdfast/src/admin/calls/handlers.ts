@@ -1,4 +1,4 @@
-import { updateScheduleBy } from "../../engine/scheduler/schedules.js";
+import { readSchedule, readScheduleName, updateScheduleBy, type Schedule } from "../../engine/scheduler/schedules.js";
 import { engineOf, type Holdfast } from "../../engine/client/holdfast.js";
 import { isShownWhole, readJob } from "../../engine/client/job-view.js";
 import { readId } from "../../job/uuid.js";
@@ -13,6 +13,7 @@ import { pauseQueues, readQueues } from "../../engine/client/queues.js";
 import { readTransitions } from "../../engine/events/read-transitions.js";
 import type { UserJobs } from "../../engine/client/user-jobs.js";
 import { DEFAULTS } from "../../defaults.js";
+import { PAGE_SIZE } from "../contract/schemas.js";
 import { JobNotFoundError, ScheduleNotFoundError } from "../../errors.js";
 import type { Job } from "../../job/job.js";
 import { isLive } from "../../live-worker.js";
@@ -50,17 +51,19 @@ function withoutInternals(job: JobDetail): JobDetail {
   return { ...withoutWorker(job), trace: null, attempts };
 }
 
+type Payload = "input" | "output";
+
 /** The stored texts of a payload that no redaction changes, if a number in it has more digits than programs read. */
 function losslessTexts(
-  texts: Readonly<Record<"input" | "output", string | null>>,
-  parsed: Readonly<Record<"input" | "output", unknown>>,
-  shown: Readonly<Record<"input" | "output", unknown>>,
+  texts: Readonly<Partial<Record<Payload, string | null>>>,
+  parsed: Readonly<Partial<Record<Payload, unknown>>>,
+  shown: Readonly<Partial<Record<Payload, unknown>>>,
 ): Record<string, string> {
   const found: Record<string, string> = {};
   for (const field of ["input", "output"] as const) {
     const [text, value] = [texts[field], parsed[field]];
     // A payload that is damaged or nested too deep was replaced.
-    if (text === null || !isShownWhole(text) || value !== shown[field]) continue;
+    if (text == null || !isShownWhole(text) || value !== shown[field]) continue;
     const lossless = losslessText(text, value);
     if (lossless !== null) found[field] = lossless;
   }
@@ -165,16 +168,26 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
   "operations.get": ({ operations }, { id }) => operations.get(id),
   "operations.stop": ({ operations }, { id }) => operations.stop(id),
 
-  "schedules.list": async ({ hf }, query) => {
-    const { schedules, cursor } = await hf.schedules.list(query);
-    return { schedules: schedules.map(scheduleSummary), cursor };
+  "schedules.list": async ({ hf }, { search, ...query }) => {
+    const { limit = PAGE_SIZE.default } = query;
+    const found: Schedule[] = [];
+    let cursor: string | null = query.cursor ?? null;
+    for (let page = 0; page < (search === undefined ? 1 : SEARCHED_PAGES); page++) {
+      const read = await hf.schedules.list({ ...query, limit: limit - found.length, cursor });
+      found.push(...read.schedules.filter((schedule) => hasWords(schedule, search ?? "")));
+      ({ cursor } = read);
+      if (cursor === null || found.length >= limit) break;
+    }
+    return { schedules: found.map(scheduleSummary), cursor };
   },
   "schedules.preview": async ({ hf }, { count, ...timing }) =>
     runs(await hf.schedules.preview(withoutNulls(timing) as unknown as Timing, count)),
   "schedules.get": async ({ hf, redact }, { name }) => {
-    const schedule = await hf.schedules.get(name);
-    if (schedule === null) throw new ScheduleNotFoundError(name);
-    return scheduleResult(schedule, redact);
+    const stored = await engineOf(hf).store.getSchedule(readScheduleName(name));
+    if (stored === null) throw new ScheduleNotFoundError(name);
+    const schedule = readSchedule(stored);
+    const shown = scheduleResult(schedule, redact);
+    return withRawJson(shown, losslessTexts({ input: stored.input }, schedule, shown));
   },
   "schedules.next": async ({ hf }, { name, count }) => runs(await hf.schedules.preview(name, count)),
   "schedules.create": async (context, { name, ...options }) => {
@@ -280,6 +293,17 @@ async function admitLane(
   if (given.queue === undefined && given.priority === undefined) return;
   const { queue, priority } = engineOf(hf).types.get(type) ?? DEFAULTS;
   await lanes.admit(given.queue ?? queue, given.priority ?? priority);
+}
+
+/** Pages that one search of schedules reads. */
+const SEARCHED_PAGES = 10;
+
+function hasWords({ name, type, queue, cron, timezone, tags }: Schedule, search: string): boolean {
+  const text = [name, type, queue, cron, timezone, ...tags].join("\n").toLowerCase();
+  return search
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => text.includes(word));
 }
 
 type Timing = ScheduleTiming & Pick<ScheduleSettings, "startAt" | "endAt">;

@@ -64,6 +64,7 @@ export function jobDetail(job: Job, redact: Redactor): JobDetail {
     ...jobSummary(job, redact),
     input,
     output,
+    fence: job.fence,
     trace: job.trace,
     attempts: job.attempts.map((attempt) => ({
       ...attempt,

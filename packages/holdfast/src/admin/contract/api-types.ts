@@ -49,6 +49,8 @@ export interface JobSummary {
 export interface JobDetail extends JobSummary {
   input: unknown;
   output: unknown;
+  /** The fencing token of its latest claim; 0 before the first. */
+  fence: number;
   /** The trace context of its enqueue (`traceparent`); null if it was not traced, and for the role user. */
   trace: Readonly<Record<string, string>> | null;
   attempts: readonly {
@@ -494,6 +496,8 @@ export interface Calls {
       enabled?: boolean;
       type?: string;
       user?: string;
+      /** All of its words occur in the name, type, queue, pattern, time zone or tags. */
+      search?: string;
       limit?: number;
       cursor?: string;
     };

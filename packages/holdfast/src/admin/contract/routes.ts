@@ -11,12 +11,12 @@ export const READY_PATH = "/readyz";
 
 /** A response header that distinguishes responses of Holdfast from those of a proxy. */
 export const HOLDFAST_HEADER = "x-holdfast";
+/** A response header with the time of the server's clock, in milliseconds: the clock of a browser may be wrong. */
+export const TIME_HEADER = "x-holdfast-time";
 
-/** Removes the base path if present. Some frameworks strip it when they mount an application, others do not. */
-export function pathBelow(basePath: string, path: string): string {
-  const isOwn =
-    path.startsWith(`${BASE}/`) || [BASE, SUMMARY_PATH, METRICS_PATH, HEALTH_PATH, READY_PATH].includes(path);
-  return !isOwn && path.startsWith(`${basePath}/`) ? path.slice(basePath.length) : path;
+/** Whether a path is one of the API. The base path is not part of it. */
+export function isApiPath(path: string): boolean {
+  return path.startsWith(`${BASE}/`) || [BASE, SUMMARY_PATH, METRICS_PATH, HEALTH_PATH, READY_PATH].includes(path);
 }
 
 /** One route of the API. Its types are in `Calls`, its schemas in `schemas.ts`. */

@@ -192,6 +192,7 @@ const detail = z
     ...summary.shape,
     input: z.unknown(),
     output: z.unknown(),
+    fence: z.int(),
     trace: z.record(z.string(), z.string()).nullable(),
     attempts: z.array(attempt),
     log: z.array(z.object({ at: time, line: z.string() })),
@@ -482,6 +483,9 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
       enabled: z.boolean().optional().describe("Schedules that are enabled, or that are not."),
       type: string(LIMITS.typeLength).optional().describe("Schedules of this job type."),
       user: string(LIMITS.userLength).optional().describe("Schedules of this user."),
+      search: string(200)
+        .optional()
+        .describe("Schedules with all of these words in their name, type, queue, pattern, time zone or tags."),
       limit,
       cursor,
     }),

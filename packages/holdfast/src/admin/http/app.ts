@@ -36,9 +36,18 @@ import { maxAgeOf, SharedReads } from "../calls/shared-reads.js";
 import { StoreOutages } from "../calls/store-outages.js";
 import { cached } from "../calls/cached.js";
 import { errorResponse, HEADERS, jsonResponse } from "./responses.js";
-import { BASE, HEALTH_PATH, METRICS_PATH, pathBelow, READY_PATH, SUMMARY_PATH } from "../contract/routes.js";
+import {
+  BASE,
+  HEALTH_PATH,
+  HOLDFAST_HEADER,
+  METRICS_PATH,
+  READY_PATH,
+  SUMMARY_PATH,
+  TIME_HEADER,
+} from "../contract/routes.js";
 import { latestFailures } from "./list-paging.js";
 import { ROUTE_NAMES, ROUTES, type RouteName } from "../contract/routes.js";
+import { pathBelow } from "./path-below.js";
 import { Sessions } from "../auth/sessions.js";
 import { InFlightChanges } from "../calls/in-flight.js";
 
@@ -328,7 +337,9 @@ export function adminOf(hf: Holdfast, options: AdminOptions, { emitOutages = tru
       // Reject invalid percent-encoding: the router would decode it to something that the client did not send.
       if (!isWellEncoded(request.url))
         return guarded(async () => Promise.reject(invalidUrl("invalid percent-encoding")));
-      return app.fetch(request, env);
+      const response = await app.fetch(request, env);
+      if (response.headers.has(HOLDFAST_HEADER)) response.headers.set(TIME_HEADER, String(engineOf(hf).clock.now()));
+      return response;
     },
     openApi: openApiDocument,
     async close() {

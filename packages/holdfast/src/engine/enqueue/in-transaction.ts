@@ -1,3 +1,4 @@
+import { markDone } from "../../done-promise.js";
 import type { Store } from "../../store.js";
 
 /**
@@ -5,6 +6,6 @@ import type { Store } from "../../store.js";
  * commits when the caller's function returns, before a rejected promise could be seen. With other drivers they reject.
  */
 export function inTransaction<Result>(store: Store, call: () => Promise<Result>): Promise<Result> {
-  if (store.capabilities.synchronous) return call();
+  if (store.capabilities.synchronous) return markDone(call());
   return new Promise((resolve) => resolve(call()));
 }

@@ -40,6 +40,7 @@ export class TransactionEnqueue {
     trace: TracedCall | null,
   ): Promise<EnqueueManyResult[]> {
     checkBulkCall(inputs, common);
+    this.#requireTransactions();
     if (!(Symbol.iterator in inputs)) {
       throw new InvalidOptionError("tx", "cannot be combined with a stream; pass an array of inputs");
     }
@@ -52,10 +53,9 @@ export class TransactionEnqueue {
         return { index, error };
       }
     });
-    const inserted = this.#insert(
-      tx,
-      batchesOf(jobsOf(items), (job) => job.input.length),
-    );
+    const batches = [...batchesOf(jobsOf(items), (job) => job.input.length)];
+    // Also without jobs the transaction is checked: packs do so before they rely on it.
+    const inserted = this.#insert(tx, batches.length === 0 ? [[]] : batches);
     const deliverResults = async (results: readonly InsertResult[]): Promise<EnqueueManyResult[]> => {
       const next = results.values();
       const bulk = items.map((item): EnqueueManyResult =>
@@ -83,10 +83,13 @@ export class TransactionEnqueue {
     return written;
   }
 
+  #requireTransactions(): void {
+    if (this.#engine.store.capabilities.transactions) return;
+    throw new InvalidOptionError("tx", "is not supported by this store; enqueue without it");
+  }
+
   #build(type: JobType, input: unknown, options: EnqueueOptions, trace: TracedCall | null): NewJob {
-    if (!this.#engine.store.capabilities.transactions) {
-      throw new InvalidOptionError("tx", "is not supported by this store; enqueue without it");
-    }
+    this.#requireTransactions();
     const encoded = encodeInput(type, input);
     if (typeof encoded === "string") return this.#builder.build(type, encoded, options, trace);
     encoded.catch(() => {});

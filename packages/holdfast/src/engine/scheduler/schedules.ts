@@ -389,7 +389,7 @@ function slotsFrom(timing: Timing, after: number, limit: number): Date[] {
   return slots;
 }
 
-function readScheduleName(name: unknown): string {
+export function readScheduleName(name: unknown): string {
   return readName(name, "name", LIMITS.scheduleLength);
 }
 
@@ -424,7 +424,7 @@ function readListOptions(options: ScheduleListOptions): {
 }
 
 /** A stored schedule as callers see it. */
-function readSchedule(stored: StoredSchedule): Schedule {
+export function readSchedule(stored: StoredSchedule): Schedule {
   const { name, origin, type, cron, timezone, everyMs, jitterMs, catchUp, overlap, enabled } = stored;
   const { queue, priority, maxAttempts, user, tags, nextRunAt } = stored;
   return {

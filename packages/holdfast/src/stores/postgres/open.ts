@@ -320,6 +320,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     insertIn: (tx, jobs) =>
       tracked(async () => {
         const callers = readTransaction(tx);
+        if (jobs.length === 0) return [];
         return transactions.run(callers, async () => {
           const runner = insideOf(callersRunner(callers, where));
           await lanes.ensureForTransaction(runner, jobs, time());

@@ -151,7 +151,7 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
     },
 
     insert: async (jobs) => (jobs.length === 0 ? [] : call("insert", jobs)),
-    insertIn: (tx, jobs) => inTransaction(tx, (on, now) => on.insert(now, jobs)),
+    insertIn: (tx, jobs) => inTransaction(tx, (on, now) => (jobs.length === 0 ? [] : on.insert(now, jobs))),
     settleIn: (tx, outcome, note) => inTransaction(tx, (on, now) => on.settle(now, outcome, note)),
 
     async claim(request) {

@@ -1,4 +1,5 @@
 import { InvalidOptionError } from "../../../errors.js";
+import { guardPool } from "../../../guard-pool.js";
 import { toStoreError, isConnectionLost, isServerFull, sqlState } from "./errors.js";
 import { ConnectionLender } from "./connection-lender.js";
 import { qualify, type Qualified } from "./qualify.js";
@@ -99,7 +100,7 @@ export class Db implements Runner {
     this.#where = where;
     this.#owned = owned;
     this.#timeoutMs = timeoutMs;
-    guard(pool);
+    guardPool(pool);
   }
 
   async run(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
@@ -205,17 +206,6 @@ interface Mode {
   prepare: boolean;
   /** Single statements run in a transaction that sets the isolation level, because the database has another default. */
   begin: boolean;
-}
-
-const guarded = new WeakSet<PgPool>();
-/**
- * The pool replaces an idle connection that breaks; without an error listener, that would end the process. Added once
- * for each pool and never removed: a released connection may still break after the store is closed.
- */
-function guard(pool: PgPool): void {
-  if (guarded.has(pool)) return;
-  guarded.add(pool);
-  pool.on?.("error", () => {});
 }
 
 function abortOf(signal: AbortSignal): Promise<never> {
