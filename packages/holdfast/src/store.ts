@@ -482,6 +482,11 @@ export interface PageRequest {
   cursor: string | null;
   /** False: jobs are returned with the input `null` and without output, and large payloads are not read. Default true. */
   payloads?: boolean | undefined;
+  /**
+   * The maximum total size of the inputs and outputs that are read, in bytes; the page ends before the job that would exceed it. The
+   * first job is listed whatever its size. Default: no limit.
+   */
+  bytes?: number | undefined;
   /** Default `newest`. A cursor belongs to one order. */
   order?: "newest" | "oldest" | undefined;
   /**
