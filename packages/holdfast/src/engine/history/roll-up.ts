@@ -18,7 +18,8 @@ const TRANSITIONS_CHUNK = 5_000;
 // Processes write a minute within seconds after its end. One that is later is merged by the next run.
 const MERGE_AFTER_MS = 2 * MINUTE_MS;
 const MERGE_WITHIN_MS = 15 * MINUTE_MS;
-const HOUR_AFTER_MS = 5 * MINUTE_MS;
+// A process that cannot reach the store keeps minutes for longer than that: each hour is added up, and again an hour later.
+const HOUR_AFTER_MS = 15 * MINUTE_MS;
 // If no process ran maintenance for longer, the hours before that are not added up.
 const LONGEST_GAP_MS = 48 * HOUR_MS;
 const MERGED = "merged";
@@ -86,18 +87,19 @@ export class RollUp {
     }
   }
 
-  /** Each hour is computed from its minutes, once, so that a repeated run counts nothing twice. */
+  /** An hour is computed from all of its minutes and replaces the earlier result, so that a repeated run counts nothing twice. */
   async #addHours(now: number): Promise<void> {
     const { store } = this.#engine;
     const to = startOf("hour", now - HOUR_AFTER_MS);
-    let at = Math.max(this.#hoursDone, startOf("hour", now - LONGEST_GAP_MS));
-    if (at >= to) return;
+    if (to <= this.#hoursDone) return;
+    let at = Math.max(this.#hoursDone - HOUR_MS, startOf("hour", now - LONGEST_GAP_MS));
     const known = new Set((await readRecords(store, { resolution: "hour", from: at, to })).map((hour) => hour.at));
     for (;;) {
-      const [next] = await store.history({ resolution: "minute", from: at, to, limit: 1, after: null });
+      const { records } = await store.history({ resolution: "minute", from: at, to, limit: 1, after: null });
+      const [next] = records;
       if (next === undefined) break;
       at = startOf("hour", next.at);
-      if (!known.has(at)) {
+      if (!known.has(at) || at >= to - 2 * HOUR_MS) {
         const minutes = await readRecords(store, { resolution: "minute", from: at, to: at + HOUR_MS });
         await store.putHistory([{ resolution: "hour", at, writer: MERGED, data: merge(minutes).toText() }]);
       }
