@@ -123,7 +123,8 @@ export async function compareLists(store: Store, model: StoreModel, now: number)
     const { id, queue, priority, dueAt } = job;
     const expected = Math.min(model.countAhead(job, now, store.capabilities), MAX_AHEAD);
     const found = await store.countAhead({ id, queue, priority, dueAt: dueAt ?? 0 }, MAX_AHEAD);
-    same(found, expected, `the number of jobs ahead of ${id}`);
+    // Without strict order, it may be an estimate.
+    if (store.capabilities.strictOrder || expected === 0) same(found, expected, `the number of jobs ahead of ${id}`);
   }
   for (const key of KEYS) same(await store.keyHolder(key), model.keyHolder(key, now), `the holder of ${key}`);
 }
