@@ -298,6 +298,13 @@ describe("count", () => {
     expect(await hf.count({ key: "none" })).toEqual({ count: 0, exact: true });
   });
 
+  it("by input goes on to its limit", async () => {
+    const { hf } = await filled(2_500);
+    const condition = { path: "order.lines.0.sku", text: "sku" };
+    expect(await hf.count({ input: condition })).toEqual({ count: 2_500, exact: true });
+    expect(await hf.count({ input: condition }, { atMost: 2_200 })).toEqual({ count: 2_200, exact: false });
+  });
+
   it("ends after a limited time, whatever its limit", async () => {
     let spentMs = 0;
     const fake = fakeClock();

@@ -52,6 +52,19 @@ export async function listJobs(
   return { jobs, cursor: cursor === null ? null : await cursorAt(engine, filter, page, cursor), examined };
 }
 
+/** How many jobs match a search, up to a number, and whether there may be more. It reads jobs until the limits of bytes or time. */
+export async function countMatches(
+  engine: EngineContext,
+  filter: ReadFilter,
+  stored: JobFilter,
+  atMost: number,
+  inputView: InputView = (input) => input,
+): Promise<{ count: number; exact: boolean }> {
+  const page = { limit: atMost, cursor: null, payloads: false };
+  const { jobs, cursor } = await search(engine, stored, page, filter, inputView, Infinity);
+  return { count: jobs.length, exact: cursor === null };
+}
+
 /** The cursor of a list that continues at a position of the store. */
 export async function cursorAt(
   { cursors }: Pick<EngineContext, "cursors">,
@@ -81,6 +94,7 @@ async function search(
   page: PageRequest,
   conditions: ReadFilter,
   inputView: InputView,
+  maxExamined: number = EXAMINED_JOBS,
 ): Promise<ListedJobs> {
   const { metered } = store.capabilities;
   const matches = matchesSearch(conditions, inputView);
@@ -120,7 +134,7 @@ async function search(
     const isDone =
       found.length >= page.limit ||
       metered ||
-      examined >= EXAMINED_JOBS ||
+      examined >= maxExamined ||
       bytes >= EXAMINED_BYTES ||
       // Another page like this one would end too late.
       elapsedMs + pageMs >= EXAMINED_MS;
@@ -149,7 +163,7 @@ async function search(
     const estimate = Math.min(
       size * PAGE_GROWTH,
       PAGE,
-      EXAMINED_JOBS - examined,
+      maxExamined - examined,
       (leftBytes * known) / Math.max(bytes, 1),
       (leftMs * known) / Math.max(comparedMs, Number.EPSILON),
     );
