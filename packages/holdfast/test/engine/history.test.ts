@@ -57,6 +57,23 @@ describe("history", () => {
     expect(await totals({ type: "ok" })).toEqual([[null, 2]]);
   });
 
+  it("counts an expired lease as a failed attempt", async () => {
+    const { hf, clock } = await scene({ jobs: [ok] });
+    await hf.enqueue(ok, {}, { maxAttempts: 2 });
+    const failed = async (): Promise<[number, number]> => {
+      const points = (await hf.history()).series[0]?.points ?? [];
+      return [points.reduce((sum, each) => sum + each.failed, 0), points.reduce((sum, each) => sum + each.dead, 0)];
+    };
+    for (const lease of await hf.claim({ lease: "10s" })) await lease.start();
+    await clock.advance("11s");
+    for (const lease of await hf.claim({ lease: "10s" })) await lease.start();
+    await clock.advance("2m");
+    expect(await failed()).toEqual([1, 0]);
+    await hf.reapExpiredLeases();
+    await clock.advance("2m");
+    expect(await failed()).toEqual([2, 1]);
+  });
+
   it("has percentiles of wait and run times", async () => {
     const slow = job({ type: "slow", run: () => {} });
     const { hf, clock } = await scene({ jobs: [slow] });

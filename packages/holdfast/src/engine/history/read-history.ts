@@ -37,7 +37,7 @@ export interface HistoryPoint {
   at: Date;
   enqueued: number;
   completed: number;
-  /** Failed attempts, including those that were retried. */
+  /** Failed attempts, including those that were retried, and expired leases. */
   failed: number;
   dead: number;
   cancelled: number;
