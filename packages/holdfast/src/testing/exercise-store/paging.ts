@@ -60,7 +60,7 @@ export function pagingCases(test: DefineCase): void {
   test("a page ends before its payloads exceed a number of bytes", async ({ store, clock }) => {
     const input = (length: number): string => JSON.stringify("ü".repeat((length - 2) / 2));
     const created: NewJob[] = [];
-    for (const length of [300, 2_000, 40, 60, 100, 900, 20, 1_000]) {
+    for (const length of [600, 2_000, 40, 60, 100, 900, 20, 1_000]) {
       const job = newJob({ input: input(length), ...(created.length === 0 && { queue: "first" }) });
       await addAll(store, [job]);
       created.push(job);
@@ -89,11 +89,11 @@ export function pagingCases(test: DefineCase): void {
     await finish(store, await claimOne(store, { queues: ["first"] }), "completed", {
       output: JSON.stringify("x".repeat(5_000)),
     });
-    const around = await pagesOf(store, {}, { order: "oldest", bytes: 5_400 });
+    const around = await pagesOf(store, {}, { order: "oldest", bytes: 7_100 });
     assert.deepEqual(
       around.map(({ length }) => length),
       [1, 7],
-      "outputs count too",
+      "outputs and inputs of finished jobs count too",
     );
   });
 

@@ -65,16 +65,14 @@ export function queryOperations(sql: Sql): QueryOperations {
       `SELECT ${columns(true, payloads)} FROM ${s}.live j WHERE id = ANY ($1::uuid[])
        UNION ALL SELECT ${columns(false, payloads)} FROM ${s}.archive j WHERE id = ANY ($1::uuid[]) ORDER BY ${JOB.seq + 1} DESC`,
     );
-  const size = (payload: string): string => `coalesce(pg_catalog.octet_length(${payload}::text), 0)`;
-  const largeInput = `(SELECT ${size("i.input")} FROM ${s}.inputs i WHERE i.job = j.id)`;
-  // Reads payloads one by one, and only until the limit is exceeded. A job that was deleted meanwhile has no size.
+  // Reads outputs one by one, and only until the limit is exceeded. A job that was deleted meanwhile has no size.
   const fitting = sql.statement(
     "list_fitting",
     `WITH RECURSIVE sizes AS (
        SELECT 0 AS n, 0::bigint AS before, 0::bigint AS bytes
        UNION ALL SELECT p.n + 1, p.bytes, p.bytes + coalesce(
-         (SELECT CASE WHEN j.input IS NULL THEN ${largeInput} ELSE ${size("j.input")} END FROM ${s}.live j WHERE j.seq = ($1::bigint[])[p.n + 1]),
-         (SELECT ${size("j.input")} + ${size("j.output")} FROM ${s}.archive j WHERE j.seq = ($1::bigint[])[p.n + 1]), 0)
+         (SELECT j.input_bytes FROM ${s}.live j WHERE j.seq = ($1::bigint[])[p.n + 1]),
+         (SELECT j.input_bytes + coalesce(pg_catalog.octet_length(j.output::text), 0) FROM ${s}.archive j WHERE j.seq = ($1::bigint[])[p.n + 1]), 0)
        FROM sizes p WHERE p.n < pg_catalog.cardinality($1::bigint[]) AND (p.bytes <= $2::bigint OR p.before = 0)
      ) SELECT pg_catalog.max(n) FROM sizes WHERE bytes <= $2::bigint OR before = 0`,
   );
