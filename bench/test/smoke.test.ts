@@ -139,7 +139,7 @@ describe("npm run bench", () => {
     ["dynamodb", /^local \d/, CHARGED, 18 + targetsInChromium(true), 100],
   ] as const)(
     "measures every case of %s and prints one JSON document",
-    { timeout: 240_000 },
+    { timeout: 300_000 },
     async ([store, version, rows, targets, jobs], { skip }) => {
       const reason = store === "dynamodb" ? withoutDynamo() : null;
       if (reason !== null) return skip(reason);

