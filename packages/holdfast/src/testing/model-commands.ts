@@ -3,6 +3,7 @@ import type { Arbitrary } from "fast-check";
 import { ALL_QUEUES, LIMITS } from "../defaults.js";
 import { STATE_NAMES, type FinishedState, type State } from "../job/state.js";
 import type { JobSettings, UniqueKey } from "../store.js";
+import { insightCommands, type InsightCommand } from "./model-insight-commands.js";
 import { scheduleCommands, type ScheduleCommand } from "./model-schedule-commands.js";
 
 /**
@@ -34,7 +35,8 @@ export type Command =
   | { do: "crash"; worker: string }
   /** `secondProcess`: from now on some workers use a second handle on the same database. */
   | { do: "reopen" | "secondProcess" | "maintain" }
-  | ScheduleCommand;
+  | ScheduleCommand
+  | InsightCommand;
 
 /** The command of this name. */
 export type CommandOf<Name extends Command["do"], C = Command> = C extends { do: infer D }
@@ -246,6 +248,7 @@ export function commands(fc: typeof fastCheck, most: number): Arbitrary<Command[
   add<CommandOf<"reopen">>(2, { do: fc.constantFrom("secondProcess", "secondProcess", "reopen", "maintain") });
   const worker = fc.constantFrom(...WORKERS);
   choices.push(...scheduleCommands(fc, { nth, job, worker, types: TYPES, queues: QUEUES, users: USERS }));
+  choices.push(...insightCommands(fc, worker));
   return fc.array(fc.oneof(...choices), { minLength: 1, maxLength: most, size: "max" });
 }
 

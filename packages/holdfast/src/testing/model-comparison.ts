@@ -19,6 +19,7 @@ import { CALM, CLAIM_ALL, describeCommand, LOOK_AT_KEYS, sensibleOutcome, WORKER
 import type { Command, CommandOf, JobDraft, LeasePick, OutcomeDraft } from "./model-commands.js";
 import { idOf, leaseName, pick } from "./model-names.js";
 import { newJobOf, outcomeOf, updateOf } from "./model-drafts.js";
+import { InsightComparison } from "./model-insight-comparison.js";
 import { ScheduleComparison } from "./model-schedule-comparison.js";
 import { StoreModel } from "./model.js";
 
@@ -43,6 +44,7 @@ export class Comparison {
   /** Leases that their workers believe they hold. */
   #held: LeasedJob[] = [];
   readonly #schedules: ScheduleComparison;
+  readonly #insight: InsightComparison;
   #store: Store;
   /** The second handle on the same database, like another process, if there is one. */
   #second: Store | undefined;
@@ -56,10 +58,12 @@ export class Comparison {
     this.#under = under;
     this.#store = under.store;
     this.#clock = clock;
+    const storeOf = (worker?: string): Store => (worker === undefined ? this.#store : this.#storeOf(worker));
+    this.#insight = new InsightComparison(storeOf);
     this.#schedules = new ScheduleComparison({
       model: this.#model,
       asked: this.#asked,
-      storeOf: (worker) => (worker === undefined ? this.#store : this.#storeOf(worker)),
+      storeOf,
       newJob: (draft, id) => this.#newJob(draft, id),
       inserted: (job) => this.#inserted(job),
       touched: (what) => void this.#touched.push(what),
@@ -107,6 +111,7 @@ export class Comparison {
     await compareHistories(this.#store, this.#model);
     await compareLists(this.#store, this.#model, this.#clock.now());
     await this.#schedules.checkLists();
+    await this.#insight.check();
     for (const command of LOOK_AT_KEYS) await this.step(command);
     await this.#endAll();
   }
@@ -191,6 +196,12 @@ export class Comparison {
       case "dueSchedules":
       case "fire":
         return this.#schedules.do(command, now);
+      case "recordErrors":
+      case "purgeErrorGroups":
+      case "putHistory":
+      case "mergeHistory":
+      case "purgeHistory":
+        return this.#insight.do(command, now);
     }
   }
 
