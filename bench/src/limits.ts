@@ -25,6 +25,8 @@ export interface Limits {
   openQueries: number | null;
   /** From the commit of a caller's transaction to the handler of a job enqueued in it. */
   afterCommitMs: number | null;
+  /** A search, a count, an explanation, error groups or history; null if requests are limited instead. */
+  insightMs: number | null;
   /** Billed units; null if the database bills none. */
   units: UnitLimits | null;
   /** What a store has many of while its dashboard is open: the jobs of lists exist only as SQL. */
@@ -44,6 +46,8 @@ export interface UnitLimits {
   keyedJob: number;
   /** Requests per claimed job with future and finished jobs in the store, divided by those without. */
   requests: number;
+  /** Requests of a search, a count, an explanation, error groups or history. */
+  call: number;
 }
 
 export const SQLITE: Limits = {
@@ -59,6 +63,7 @@ export const SQLITE: Limits = {
   idleQueries: null,
   openQueries: null,
   afterCommitMs: null,
+  insightMs: 50,
   shown: "listed",
   startupMs: 150,
   background: { ready: 0, future: 1, finished: 5, expired: 1, other: 1 },
@@ -77,6 +82,7 @@ export const POSTGRES: Limits = {
   idleQueries: 4,
   openQueries: 3,
   afterCommitMs: 5,
+  insightMs: 50,
   shown: "listed",
   startupMs: 500,
   background: { ready: 10, future: 5, finished: 10, expired: 5, other: 5 },
@@ -87,6 +93,7 @@ export const DYNAMODB: Limits = {
   cases: [
     "drain",
     "enqueue-many",
+    "insight",
     "dashboard-list",
     "dashboard-tasks",
     "dashboard-queries",
@@ -94,7 +101,7 @@ export const DYNAMODB: Limits = {
     "units",
     "idle-units",
   ],
-  units: { job: 7, keyedJob: 11, requests: 1.05 },
+  units: { job: 7, keyedJob: 11, requests: 1.05, call: 10 },
   concurrency: 24,
   drain: 0.6,
   atOnce: null,
@@ -105,6 +112,7 @@ export const DYNAMODB: Limits = {
   idleQueries: null,
   openQueries: 3,
   afterCommitMs: null,
+  insightMs: null,
   shown: "finished",
   startupMs: 1_000,
   background: { ready: 0, future: 5, finished: 5, expired: 0, other: 0 },

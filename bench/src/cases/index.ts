@@ -19,6 +19,7 @@ import { enqueueMany } from "./enqueue-many.js";
 import { enqueue } from "./enqueue.js";
 import { eventLoop } from "./event-loop.js";
 import { idle } from "./idle.js";
+import { insight } from "./insight.js";
 import { lanes } from "./lanes.js";
 import { latencyAcross } from "./latency-across.js";
 import { latency } from "./latency.js";
@@ -60,6 +61,7 @@ export const CASES: Readonly<Record<string, MakeCase>> = {
   "schedules-idle": schedulesIdle,
   startup,
   list,
+  insight,
   memory,
   "password-reset": passwordReset,
   "password-reset-unknown": passwordResetUnknown,

@@ -5,6 +5,7 @@ import type { drain } from "./drain.js";
 import type { enqueue } from "./enqueue.js";
 import type { follow } from "./follow.js";
 import type { idle } from "./idle.js";
+import type { insight } from "./insight.js";
 import type { latency, listen } from "./latency.js";
 import type { list } from "./list.js";
 import type { newsletter } from "./newsletter.js";
@@ -25,6 +26,7 @@ export const roles: { [Name in RoleName]: () => Promise<Roles[Name]> } = {
   startup: async () => (await import("./startup.js")).startup,
   claimTypes: async () => (await import("./claim-types.js")).claimTypes,
   list: async () => (await import("./list.js")).list,
+  insight: async () => (await import("./insight.js")).insight,
   follow: async () => (await import("./follow.js")).follow,
   idle: async () => (await import("./idle.js")).idle,
   results: async () => (await import("./results.js")).results,
@@ -52,6 +54,7 @@ export interface Roles {
   startup: typeof startup;
   claimTypes: typeof claimTypes;
   list: typeof list;
+  insight: typeof insight;
   follow: typeof follow;
   idle: typeof idle;
   results: typeof results;

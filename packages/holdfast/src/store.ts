@@ -1,5 +1,11 @@
 import type { AuditEntry, AuditFilter, AuditPage, PutTokenResult, TokenRecord } from "./access/stored-access.js";
-import type { HistoryMerge, HistoryRange, HistoryRecord, HistoryResolution } from "./history/stored-history.js";
+import type {
+  HistoryMerge,
+  HistoryPage,
+  HistoryRange,
+  HistoryRecord,
+  HistoryResolution,
+} from "./history/stored-history.js";
 import type { ErrorGroupRecord } from "./job/error-group.js";
 import type { FinishedState, State } from "./job/state.js";
 import type * as Operation from "./job/stored-operation.js";
@@ -204,7 +210,7 @@ export interface Store {
   /**
    * Counts the due jobs of a queue that a claim would take before a job at `before`: those of higher priority, and those of the
    * same priority with an earlier due time or, on stores with strict order, an earlier insert. Counts up to `atMost`. A store without
-   * strict order may estimate large numbers.
+   * strict order may estimate the number; it is 0 if there are none.
    */
   countAhead(before: QueuePosition, atMost: number): Promise<number>;
 
@@ -220,8 +226,8 @@ export interface Store {
 
   /** Stores a record of history. Replaces the record of the same resolution, time and writer. */
   putHistory(records: readonly HistoryRecord[]): Promise<void>;
-  /** Returns the records of a range, in order. Fewer than `limit` mean that there are no more. */
-  history(range: HistoryRange): Promise<HistoryRecord[]>;
+  /** Returns the records of a range, in order. A page may be short although more follow. */
+  history(range: HistoryRange): Promise<HistoryPage>;
   /**
    * Replaces records by one, in one transaction, if all of them are still stored as they were read. Otherwise it writes nothing and
    * returns false. The new record may have the writer of one of them. At most 50 records with 500 KB in all.
@@ -529,6 +535,11 @@ export interface PageRequest {
   cursor: string | null;
   /** False: jobs are returned with the input `null` and without output, and large payloads are not read. Default true. */
   payloads?: boolean | undefined;
+  /**
+   * The maximum total size of the inputs and outputs that are read, in bytes; the page ends before the job that would exceed it. The
+   * first job is listed whatever its size. Default: no limit.
+   */
+  bytes?: number | undefined;
   /** Default `newest`. A cursor belongs to one order. */
   order?: "newest" | "oldest" | undefined;
   /**

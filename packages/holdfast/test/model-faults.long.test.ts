@@ -55,6 +55,17 @@ const FAULTS: Record<string, (store: Store) => Partial<Store>> = {
       return page && { ...page, transitions: [...page.transitions, ...again] };
     },
   }),
+  "keeps the older example of an error group": (store) => ({
+    recordErrors: (groups) => store.recordErrors(groups.map((group) => ({ ...group, example: "the first" }))),
+  }),
+  "merges history that has changed": (store) => ({
+    async mergeHistory({ record, replaced }) {
+      const { resolution, at } = record;
+      const { records } = await store.history({ resolution, from: at, to: at + 1, limit: 100, after: null });
+      const writers = new Set(replaced.map(({ writer }) => writer));
+      return store.mergeHistory({ record, replaced: records.filter(({ writer }) => writers.has(writer)) });
+    },
+  }),
   "counts one job too few ahead": (store) => ({
     countAhead: async (before, atMost) => Math.max(0, (await store.countAhead(before, atMost)) - 1),
   }),

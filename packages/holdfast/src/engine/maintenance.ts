@@ -9,7 +9,7 @@ import { publishReaped } from "./events/publish.js";
 import type { BulkOptions } from "./client/changes.js";
 import type { EngineContext } from "./context.js";
 import type { ErrorEvent } from "./events/events.js";
-import { purgeMs, ROLL_UP_MS, RollUp, sampleMs } from "./history/roll-up.js";
+import { NEVER_STOPPED, purgeMs, ROLL_UP_MS, RollUp, sampleMs, type IsStopped } from "./history/roll-up.js";
 
 /** How long finished jobs are stored: an age, a number of jobs, both, or `false` for forever. */
 export type Retention = Duration | { age?: Duration; count?: number } | false;
@@ -105,6 +105,8 @@ export class Maintenance {
   readonly #rules: RetentionRule[];
   readonly #duties: Duty[];
   readonly #rollUp: RollUp;
+  /** For duties, which end after their current chunk: there may be millions of jobs to purge when the client closes. */
+  readonly #isStopped: IsStopped = () => !this.#active;
   #timers: Timer[] = [];
   #active = false;
   #running: Set<Promise<void>> = new Set();
@@ -115,8 +117,8 @@ export class Maintenance {
     this.#rollUp = new RollUp(engine);
     const { expireMs, reapMs, repairMs, retentionMs } = DEFAULTS.maintenance;
     this.#duties = [
-      { name: "expire", everyMs: expireMs, run: async () => void (await this.expireOverdue()) },
-      { name: "stale", everyMs: reapMs, run: async () => void (await this.reapExpiredLeases()) },
+      { name: "expire", everyMs: expireMs, run: async () => void (await this.#expireOverdue(this.#isStopped)) },
+      { name: "stale", everyMs: reapMs, run: async () => void (await this.#reapExpiredLeases(this.#isStopped)) },
       { name: "retention", everyMs: retentionMs, run: () => this.#applyRetention() },
       { name: "maintain", everyMs: retentionMs, run: () => engine.store.maintain() },
       {
@@ -125,8 +127,12 @@ export class Maintenance {
         run: async () => void (await engine.store.repairWaits(DEFAULTS.maintenance.chunk)),
       },
       { name: "depths", everyMs: sampleMs(engine.store), run: () => this.#rollUp.sample() },
-      { name: "transitions", everyMs: purgeMs(engine.store), run: () => this.#rollUp.purgeTransitions() },
-      { name: "history", everyMs: ROLL_UP_MS, run: () => this.#rollUp.run() },
+      {
+        name: "transitions",
+        everyMs: purgeMs(engine.store),
+        run: () => this.#rollUp.purgeTransitions(this.#isStopped),
+      },
+      { name: "history", everyMs: ROLL_UP_MS, run: () => this.#rollUp.run(this.#isStopped) },
     ];
   }
 
@@ -145,22 +151,34 @@ export class Maintenance {
 
   /** Returns how many. */
   async reapExpiredLeases(): Promise<number> {
-    return this.#reapInChunks((limit) => this.#engine.store.reapExpiredLeases(limit), STALE_ERROR);
+    return this.#reapExpiredLeases(NEVER_STOPPED);
+  }
+
+  #reapExpiredLeases(isStopped: IsStopped): Promise<number> {
+    return this.#reapInChunks((limit) => this.#engine.store.reapExpiredLeases(limit), STALE_ERROR, isStopped);
   }
 
   /** Returns how many. */
   async expireOverdue(): Promise<number> {
-    return this.#reapInChunks((limit) => this.#engine.store.expireOverdue(limit), EXPIRED_ERROR);
+    return this.#expireOverdue(NEVER_STOPPED);
   }
 
-  async #reapInChunks(step: (limit: number) => Promise<ReapedJob[]>, error: ErrorEvent): Promise<number> {
+  #expireOverdue(isStopped: IsStopped): Promise<number> {
+    return this.#reapInChunks((limit) => this.#engine.store.expireOverdue(limit), EXPIRED_ERROR, isStopped);
+  }
+
+  async #reapInChunks(
+    step: (limit: number) => Promise<ReapedJob[]>,
+    error: ErrorEvent,
+    isStopped: IsStopped,
+  ): Promise<number> {
     const { chunk } = DEFAULTS.maintenance;
     let total = 0;
     for (;;) {
       const reaped = await step(chunk);
       for (const job of reaped) publishReaped(this.#engine, job, error);
       total += reaped.length;
-      if (reaped.length < chunk) return total;
+      if (reaped.length < chunk || isStopped()) return total;
     }
   }
 
@@ -169,8 +187,8 @@ export class Maintenance {
     const stale = await this.reapExpiredLeases();
     const expired = await this.expireOverdue();
     const purged = await this.purge();
-    await this.#purgeAudit();
-    await this.#purgeEvents();
+    await this.#purgeAudit(NEVER_STOPPED);
+    await this.#purgeEvents(NEVER_STOPPED);
     await this.#engine.store.maintain();
     await this.#engine.store.repairWaits(DEFAULTS.maintenance.chunk);
     await this.#rollUp.sample();
@@ -181,24 +199,29 @@ export class Maintenance {
 
   /** Deletes finished jobs past their retention. Returns how many. */
   async purge(): Promise<number> {
+    return this.#purge(NEVER_STOPPED);
+  }
+
+  async #purge(isStopped: IsStopped): Promise<number> {
     let total = 0;
     for (const { state, ageMs, count } of this.#rules) {
       const before = ageMs === null ? null : this.#engine.clock.now() - ageMs;
-      const byAge = before === null ? 0 : await this.#purgeState(state, { before, keep: null });
-      const byCount = count === null ? 0 : await this.#purgeState(state, { before: null, keep: count });
-      total += byAge + byCount;
+      if (before !== null && !isStopped())
+        total += await this.#purgeState(state, { before, keep: null }, {}, isStopped);
+      if (count !== null && !isStopped())
+        total += await this.#purgeState(state, { before: null, keep: count }, {}, isStopped);
     }
-    return total + (await this.#purgeDue());
+    return isStopped() ? total : total + (await this.#purgeDue(isStopped));
   }
 
   /** Deletes finished jobs of types with their own retention. */
-  async #purgeDue(): Promise<number> {
+  async #purgeDue(isStopped: IsStopped): Promise<number> {
     const { chunk } = DEFAULTS.maintenance;
     let total = 0;
     for (;;) {
       const deleted = await this.#engine.store.purgeDue(chunk);
       total += deleted;
-      if (deleted < chunk) break;
+      if (deleted < chunk || isStopped()) break;
     }
     if (total > 0) this.#engine.events.emit("purged", { state: null, count: total });
     return total;
@@ -215,28 +238,29 @@ export class Maintenance {
   }
 
   async #applyRetention(): Promise<void> {
-    await this.purge();
-    await this.#purgeAudit();
-    await this.#purgeEvents();
+    await this.#purge(this.#isStopped);
+    if (!this.#isStopped()) await this.#purgeAudit(this.#isStopped);
+    if (!this.#isStopped()) await this.#purgeEvents(this.#isStopped);
   }
 
-  async #purgeEvents(): Promise<void> {
+  async #purgeEvents(isStopped: IsStopped): Promise<void> {
     const { chunk } = DEFAULTS.maintenance;
-    while ((await this.#engine.store.purgeEvents(chunk)) >= chunk);
+    while ((await this.#engine.store.purgeEvents(chunk)) >= chunk) if (isStopped()) return;
   }
 
-  async #purgeAudit(): Promise<void> {
+  async #purgeAudit(isStopped: IsStopped): Promise<void> {
     const { store, clock, auditRetentionMs } = this.#engine;
     if (auditRetentionMs === null) return;
     const { chunk: limit } = DEFAULTS.maintenance;
     const before = clock.now() - auditRetentionMs;
-    while ((await store.purgeAudit({ before, limit })) >= limit);
+    while ((await store.purgeAudit({ before, limit })) >= limit && !isStopped());
   }
 
   async #purgeState(
     state: FinishedState,
     bound: { before: number | null; keep: number | null },
     { signal, onProgress }: BulkOptions = {},
+    isStopped: IsStopped = NEVER_STOPPED,
   ): Promise<number> {
     const { chunk } = DEFAULTS.maintenance;
     let total = 0;
@@ -245,7 +269,7 @@ export class Maintenance {
       const deleted = await this.#engine.store.purge({ state, ...bound, limit: chunk });
       total += deleted;
       await onProgress?.({ examined: total, changed: total });
-      if (deleted < chunk) break;
+      if (deleted < chunk || isStopped()) break;
     }
     if (total > 0) this.#engine.events.emit("purged", { state, count: total });
     return total;

@@ -25,6 +25,18 @@ export interface HistoryRange {
   from: number;
   to: number;
   limit: number;
-  /** The last record of the previous page; null for the first page. */
-  after: { at: number; writer: string } | null;
+  /** Null for the first page. */
+  after: HistoryPosition | null;
+}
+
+/** After a record. */
+export interface HistoryPosition {
+  at: number;
+  writer: string;
+}
+
+export interface HistoryPage {
+  records: HistoryRecord[];
+  /** Where the next page begins; null at the end of the range. */
+  next: HistoryPosition | null;
 }

@@ -28,6 +28,8 @@ export function must(holds: boolean, what: () => string): void {
 
 // Small, so that cursors are used.
 const PAGE = 7;
+// Of two large inputs, each is on its own page.
+const PAGE_BYTES = 1_000;
 const MAX_AHEAD = 5;
 
 /** Every job of the store that matches, read in this order and returned oldest first. */
@@ -40,7 +42,7 @@ export async function allJobs(
   const jobs: StoredJob[] = [];
   let cursor: string | null = null;
   do {
-    const page = await store.list(filter, { limit: PAGE, cursor, order, anyOrder });
+    const page = await store.list(filter, { limit: PAGE, cursor, order, anyOrder, bytes: PAGE_BYTES });
     jobs.push(...page.jobs);
     cursor = page.cursor;
   } while (cursor !== null);
@@ -121,7 +123,8 @@ export async function compareLists(store: Store, model: StoreModel, now: number)
     const { id, queue, priority, dueAt } = job;
     const expected = Math.min(model.countAhead(job, now, store.capabilities), MAX_AHEAD);
     const found = await store.countAhead({ id, queue, priority, dueAt: dueAt ?? 0 }, MAX_AHEAD);
-    same(found, expected, `the number of jobs ahead of ${id}`);
+    // Without strict order, it may be an estimate.
+    if (store.capabilities.strictOrder || expected === 0) same(found, expected, `the number of jobs ahead of ${id}`);
   }
   for (const key of KEYS) same(await store.keyHolder(key), model.keyHolder(key, now), `the holder of ${key}`);
 }

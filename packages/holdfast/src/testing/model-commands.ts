@@ -3,6 +3,7 @@ import type { Arbitrary } from "fast-check";
 import { ALL_QUEUES, LIMITS } from "../defaults.js";
 import { STATE_NAMES, type FinishedState, type State } from "../job/state.js";
 import type { JobSettings, UniqueKey } from "../store.js";
+import { insightCommands, type InsightCommand } from "./model-insight-commands.js";
 import { scheduleCommands, type ScheduleCommand } from "./model-schedule-commands.js";
 import { EVENTS, stepCommands, type StepCommand } from "./model-step-commands.js";
 
@@ -36,7 +37,8 @@ export type Command =
   /** `secondProcess`: from now on some workers use a second handle on the same database. */
   | { do: "reopen" | "secondProcess" | "maintain" }
   | ScheduleCommand
-  | StepCommand;
+  | StepCommand
+  | InsightCommand;
 
 /** The command of this name. */
 export type CommandOf<Name extends Command["do"], C = Command> = C extends { do: infer D }
@@ -252,6 +254,7 @@ export function commands(fc: typeof fastCheck, most: number): Arbitrary<Command[
   const worker = fc.constantFrom(...WORKERS);
   choices.push(...scheduleCommands(fc, { nth, job, worker, types: TYPES, queues: QUEUES, users: USERS }));
   choices.push(...stepCommands(fc, { nth, job, lease }));
+  choices.push(...insightCommands(fc, worker));
   return fc.array(fc.oneof(...choices), { minLength: 1, maxLength: most, size: "max" });
 }
 

@@ -20,6 +20,7 @@ import type { Command, CommandOf, JobDraft, LeasePick, OutcomeDraft } from "./mo
 import { idOf, leaseName, pick } from "./model-names.js";
 import { newJobOf, outcomeOf, updateOf } from "./model-drafts.js";
 import { STEP_NAMES } from "./model-step-commands.js";
+import { InsightComparison } from "./model-insight-comparison.js";
 import { ScheduleComparison } from "./model-schedule-comparison.js";
 import { StepComparison } from "./model-step-comparison.js";
 import { StoreModel } from "./model.js";
@@ -46,6 +47,7 @@ export class Comparison {
   #held: LeasedJob[] = [];
   readonly #schedules: ScheduleComparison;
   readonly #steps: StepComparison;
+  readonly #insight: InsightComparison;
   #store: Store;
   /** The second handle on the same database, like another process, if there is one. */
   #second: Store | undefined;
@@ -59,10 +61,12 @@ export class Comparison {
     this.#under = under;
     this.#store = under.store;
     this.#clock = clock;
+    const storeOf = (worker?: string): Store => (worker === undefined ? this.#store : this.#storeOf(worker));
+    this.#insight = new InsightComparison(storeOf);
     this.#schedules = new ScheduleComparison({
       model: this.#model,
       asked: this.#asked,
-      storeOf: (worker) => (worker === undefined ? this.#store : this.#storeOf(worker)),
+      storeOf,
       newJob: (draft, id) => this.#newJob(draft, id),
       inserted: (job) => this.#inserted(job),
       touched: (what) => void this.#touched.push(what),
@@ -70,7 +74,7 @@ export class Comparison {
     this.#steps = new StepComparison({
       model: this.#model,
       asked: this.#asked,
-      storeOf: (worker) => (worker === undefined ? this.#store : this.#storeOf(worker)),
+      storeOf,
       newJob: (draft) => this.#newJob(draft),
       inserted: (job) => this.#inserted(job),
       leases: (picks) => this.#leases(picks),
@@ -123,6 +127,7 @@ export class Comparison {
     await compareHistories(this.#store, this.#model);
     await compareLists(this.#store, this.#model, this.#clock.now());
     await this.#schedules.checkLists();
+    await this.#insight.check();
     for (const command of LOOK_AT_KEYS) await this.step(command);
     await this.#endAll();
   }
@@ -214,6 +219,12 @@ export class Comparison {
       case "purgeEvents":
       case "repairWaits":
         return this.#steps.do(command, now);
+      case "recordErrors":
+      case "purgeErrorGroups":
+      case "putHistory":
+      case "mergeHistory":
+      case "purgeHistory":
+        return this.#insight.do(command, now);
     }
   }
 

@@ -121,17 +121,24 @@ describe("a search by input", () => {
   });
 });
 
-/** A store in memory whose calls of `list` are recorded; `before` runs before each. */
-function watched(before: (call: number) => Promise<unknown> = async () => {}): { store: Store; limits: number[] } {
+/** A store in memory whose calls of `list` are recorded, with the bytes of the inputs that they read; `before` runs before each. */
+function watched(before: (call: number) => Promise<unknown> = async () => {}): {
+  store: Store;
+  limits: number[];
+  read: number[];
+} {
   const store = sqlite(":memory:");
   const list = store.list.bind(store);
   const limits: number[] = [];
+  const read: number[] = [];
   store.list = async (filter, page) => {
     limits.push(page.limit);
     await before(limits.length);
-    return list(filter, page);
+    const result = await list(filter, page);
+    read.push(result.jobs.reduce((sum, { input: text }) => sum + text.length, 0));
+    return result;
   };
-  return { store, limits };
+  return { store, limits, read };
 }
 
 describe("a search while jobs change", () => {
@@ -174,6 +181,44 @@ describe("a search among large inputs", () => {
     expect(limits[0]).toBe(5);
     expect(Math.max(...limits.slice(1))).toBeLessThanOrEqual(2);
     expect(examined * 400_000).toBeLessThan(9_000_000);
+  });
+
+  it("reads no large page after many small jobs", async () => {
+    const { store, read } = watched();
+    const { hf } = await open({ store, jobs: [large, order] });
+    await hf.enqueueMany(
+      large,
+      Array.from({ length: 60 }, () => "x".repeat(200_000)),
+    );
+    await hf.enqueueMany(
+      order,
+      Array.from({ length: 155 }, (_, n) => input(n)),
+    );
+    read.length = 0;
+    const { examined } = await hf.list({ input: { text: "z" } });
+    expect(Math.max(...read)).toBeLessThanOrEqual(1_000_000);
+    expect(read.reduce((sum, bytes) => sum + bytes, 0)).toBeLessThanOrEqual(8_200_000);
+    expect(examined).toBeGreaterThan(155);
+  });
+
+  it("by error reads only the payloads of the jobs that it finds", async () => {
+    const failing = job({
+      type: "failing",
+      input: z.string(),
+      retry: { maxAttempts: 1 },
+      run: ({ input: text }) => {
+        throw new Error(`failed at ${text[0]}`);
+      },
+    });
+    const { store, read } = watched();
+    const { hf } = await open({ store, jobs: [failing] });
+    for (const letter of ["a", "b", "c", "d"]) await hf.enqueue(failing, letter.repeat(10_000));
+    await hf.drain();
+    read.length = 0;
+    const { jobs, examined } = await hf.list({ error: "failed at c" });
+    expect([jobs.map((each) => each.input), examined]).toEqual([["c".repeat(10_000)], 4]);
+    expect(read.reduce((sum, bytes) => sum + bytes, 0)).toBeLessThan(11_000);
+    expect((await hf.list({ error: "failed at c", payloads: false })).jobs[0]?.input).toBeNull();
   });
 
   it("lets other work of the process run between pages", async () => {
@@ -251,6 +296,13 @@ describe("count", () => {
     expect(await hf.count({ state: "pending", type: cleanup }, { atMost: 5 })).toEqual({ count: 5, exact: false });
     expect(await hf.count({ state: "dead" })).toEqual({ count: 0, exact: true });
     expect(await hf.count({ key: "none" })).toEqual({ count: 0, exact: true });
+  });
+
+  it("by input goes on to its limit", async () => {
+    const { hf } = await filled(2_500);
+    const condition = { path: "order.lines.0.sku", text: "sku" };
+    expect(await hf.count({ input: condition })).toEqual({ count: 2_500, exact: true });
+    expect(await hf.count({ input: condition }, { atMost: 2_200 })).toEqual({ count: 2_200, exact: false });
   });
 
   it("ends after a limited time, whatever its limit", async () => {

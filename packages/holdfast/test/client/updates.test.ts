@@ -187,6 +187,27 @@ describe("promote", () => {
 describe("a new input by filter", () => {
   const text = job({ type: "text", input: z.object({ n: z.string() }), run: () => {} });
 
+  it("stops when its signal aborts while it is checked", async () => {
+    const store = sqlite(":memory:");
+    const { hf } = await open({ store, jobs: [double, text] });
+    await hf.enqueueMany(
+      text,
+      Array.from({ length: 4_500 }, (_, n) => ({ n: `n${n}` })),
+    );
+    const stop = new AbortController();
+    const list = store.list.bind(store);
+    let calls = 0;
+    store.list = (...given) => {
+      calls++;
+      stop.abort();
+      return list(...given);
+    };
+    const updating = hf.update({ input: { text: "none" } }, { input: { n: 2 } }, { signal: stop.signal });
+    await expect(updating).rejects.toMatchObject({ name: "AbortError" });
+    // Those of one search, which examines 2,000 jobs.
+    expect(calls).toBeLessThan(15);
+  });
+
   it("changes nothing if the type of a matching job rejects it", async () => {
     const { hf } = await open({ jobs: [double, text] });
     await hf.enqueue(text, { n: "one" });

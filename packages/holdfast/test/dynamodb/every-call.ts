@@ -175,7 +175,8 @@ async function observation(store: Store): Promise<void> {
   expect(await store.purgeErrorGroups(group.lastAt + 1)).toBe(1);
   const record = { resolution: "minute", at: 60_000, writer: "a", data: "{}" } as const;
   await store.putHistory([record, { ...record, writer: "b" }]);
-  expect(await store.history({ resolution: "minute", from: 0, to: 120_000, limit: 10, after: null })).toHaveLength(2);
+  const read = await store.history({ resolution: "minute", from: 0, to: 120_000, limit: 10, after: null });
+  expect(read.records).toHaveLength(2);
   const replaced = [record, { ...record, writer: "b" }];
   expect(await store.mergeHistory({ record: { ...record, data: "[]" }, replaced })).toBe(true);
   expect(await store.purgeHistory({ resolution: "minute", before: 120_000, limit: 10 })).toBe(1);

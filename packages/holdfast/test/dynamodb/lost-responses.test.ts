@@ -498,7 +498,7 @@ describe("a call for people whose response is lost", () => {
     expect(await store.mergeHistory({ record: { ...record, data: "2" }, replaced })).toBe(true);
     await lost;
     const range = { resolution: "minute", from: 0, to: 120_000, limit: 10, after: null } as const;
-    expect(await store.history(range)).toEqual([{ ...record, data: "2" }]);
+    expect((await store.history(range)).records).toEqual([{ ...record, data: "2" }]);
   });
 
   it("recordTransitions: returns a cursor of the epoch that it began", async () => {

@@ -128,6 +128,9 @@ describe("error groups", () => {
 
   it("survive an outage of the store", async () => {
     const { hf, store, clock } = await scene({ jobs: [other] });
+    const outages: string[] = [];
+    hf.on("outage", ({ doing }) => outages.push(`begin ${doing}`));
+    hf.on("outageEnded", ({ doing }) => outages.push(`end ${doing}`));
     const end = store.fail(Object.assign(new Error("down"), { code: "STORE_UNAVAILABLE" }), "recordErrors");
     await hf.enqueue(other);
     await hf.drain();
@@ -135,6 +138,7 @@ describe("error groups", () => {
     end();
     await clock.advance("2s");
     expect(await hf.errorGroups()).toMatchObject([{ count: 1 }]);
+    expect(outages).toEqual(["begin error groups", "end error groups"]);
   });
 
   it("stay bounded if every message differs, and hide no other type", async () => {

@@ -9,6 +9,7 @@ import {
 import { describe, expect, it } from "vitest";
 import { engineOf } from "#src/engine/client/holdfast.js";
 import { follow } from "#src/engine/events/follow.js";
+import { readTransitions } from "#src/engine/events/read-transitions.js";
 import { errorOf } from "../client/scene.js";
 import { scene } from "./scene.js";
 
@@ -97,13 +98,33 @@ describe("follow", () => {
     await clock.advance("1s");
     const cursor = seen.at(-1)?.cursor ?? "";
     await stop();
-    await clock.advance("2m");
+    await clock.advance("11m");
     await hf.drain();
     const again = collect(hf);
     await clock.advance("1s");
     expect(again.seen).toEqual([]);
     expect(await errorOf(hf.follow({ cursor }).next())).toBeInstanceOf(CursorExpiredError);
     await again.stop();
+  });
+
+  it("continues after 10 minutes without a follower, and after each further 10", async () => {
+    const { hf, clock, another } = await scene({ jobs: [ok] });
+    const first = collect(hf);
+    await clock.advance("19s");
+    await hf.enqueue(ok);
+    await clock.advance("500ms");
+    await first.stop();
+    let cursor = first.seen.at(-1)?.cursor ?? "";
+    for (let restart = 0; restart < 3; restart++) {
+      await clock.advance("570s");
+      const { id } = await hf.enqueue(ok);
+      await clock.advance("29s");
+      const resumed = collect(await another({ jobs: [ok] }), { cursor });
+      await clock.advance("1s");
+      expect(states(resumed.seen, id)).toEqual(["pending"]);
+      await resumed.stop();
+      cursor = resumed.seen.at(-1)?.cursor ?? "";
+    }
   });
 
   it("keeps recording while there is a follower", async () => {
@@ -227,15 +248,55 @@ describe("follow", () => {
   it("survives an outage of the store", async () => {
     const { hf, clock, store, another } = await scene({ jobs: [ok] });
     const second = await another();
+    const outages: string[] = [];
+    hf.on("outage", ({ doing }) => outages.push(`begin ${doing}`));
+    hf.on("outageEnded", ({ doing }) => outages.push(`end ${doing}`));
     const { seen, stop } = collect(hf);
     await clock.advance("1s");
-    const end = store.fail(new StoreUnavailableError("down"), "transitions");
-    await clock.advance("5s");
+    const end = store.fail(new StoreUnavailableError("down"), "transitions", "recordTransitions");
+    await clock.advance("50s");
     end();
     await second.enqueue(ok);
-    await clock.advance("10s");
+    await clock.advance("30s");
     expect(seen.map(({ to }) => to)).toEqual(["pending"]);
+    expect(outages).toEqual(["begin follow", "end follow"]);
     await stop();
+  });
+
+  it("reports no outage after its client has closed", async () => {
+    const { clock, lines, store, another } = await scene({ jobs: [ok] });
+    const second = await another({ jobs: [ok] });
+    const outages: unknown[] = [];
+    second.on("outage", (outage) => outages.push(outage));
+    // It reads one transition and never the next.
+    const stopped = second.follow();
+    const first = stopped.next();
+    await clock.advance("1s");
+    await second.enqueue(ok);
+    await clock.advance("1s");
+    expect((await first).value?.to).toBe("pending");
+    const closing = second.close();
+    await clock.advance("1s");
+    await closing;
+    store.forget();
+    store.fail(new StoreUnavailableError("closed"), "recordTransitions");
+    await clock.advance("2m");
+    expect([outages, store.count("recordTransitions")]).toEqual([[], 0]);
+    expect(lines.filter(({ level }) => level === "warn")).toEqual([]);
+  });
+
+  it("a read whose recording failed prolongs it at the next read", async () => {
+    const { hf, clock, store } = await scene({ jobs: [ok] });
+    const engine = engineOf(hf);
+    const { cursor } = await readTransitions(engine, {});
+    await clock.advance("30s");
+    const end = store.fail(new StoreUnavailableError("down"), "recordTransitions");
+    expect(await errorOf(readTransitions(engine, { cursor }))).toBeInstanceOf(StoreUnavailableError);
+    end();
+    store.forget();
+    await readTransitions(engine, { cursor });
+    await readTransitions(engine, { cursor });
+    expect(store.count("recordTransitions")).toBe(1);
   });
 
   it("rejects invalid options where it is called", async () => {

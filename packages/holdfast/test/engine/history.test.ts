@@ -3,7 +3,7 @@ import { job } from "holdfast";
 import { Counts } from "#src/history/counted.js";
 import { describe, expect, it } from "vitest";
 import { errorOf } from "../client/scene.js";
-import { scene } from "./scene.js";
+import { scene, watch } from "./scene.js";
 
 const ok = job({ type: "ok", queue: "fast", run: () => {} });
 const bad = job({
@@ -57,6 +57,23 @@ describe("history", () => {
     expect(await totals({ type: "ok" })).toEqual([[null, 2]]);
   });
 
+  it("counts an expired lease as a failed attempt", async () => {
+    const { hf, clock } = await scene({ jobs: [ok] });
+    await hf.enqueue(ok, {}, { maxAttempts: 2 });
+    const failed = async (): Promise<[number, number]> => {
+      const points = (await hf.history()).series[0]?.points ?? [];
+      return [points.reduce((sum, each) => sum + each.failed, 0), points.reduce((sum, each) => sum + each.dead, 0)];
+    };
+    for (const lease of await hf.claim({ lease: "10s" })) await lease.start();
+    await clock.advance("11s");
+    for (const lease of await hf.claim({ lease: "10s" })) await lease.start();
+    await clock.advance("2m");
+    expect(await failed()).toEqual([1, 0]);
+    await hf.reapExpiredLeases();
+    await clock.advance("2m");
+    expect(await failed()).toEqual([2, 1]);
+  });
+
   it("has percentiles of wait and run times", async () => {
     const slow = job({ type: "slow", run: () => {} });
     const { hf, clock } = await scene({ jobs: [slow] });
@@ -98,11 +115,53 @@ describe("history", () => {
       2, 2, 2,
     ]);
     const whole = { from: 0, to: clock.now(), limit: 1_000, after: null };
-    const minutes = await store.store.history({ resolution: "minute", ...whole });
+    const { records: minutes } = await store.store.history({ resolution: "minute", ...whole });
     expect(minutes.every(({ at }) => at >= clock.now() - 25 * 3_600_000)).toBe(true);
     await clock.advance("31d");
     await hf.maintain();
-    expect(await store.store.history({ resolution: "hour", ...whole })).toEqual([]);
+    expect((await store.store.history({ resolution: "hour", ...whole })).records).toEqual([]);
+  });
+
+  it("has the hours of the last day while no process runs maintenance", async () => {
+    const { hf, clock } = await scene({ jobs: [ok] });
+    for (let hour = 0; hour < 20; hour++) {
+      // Hours without jobs are between them.
+      if (hour % 3 < 2) await hf.enqueueMany(ok, [{}, {}]);
+      await clock.advance("1h");
+    }
+    const hours = async (): Promise<(number | undefined)[]> => {
+      const { series } = await hf.history({ from: clock.now() - 48 * 3_600_000 });
+      return series[0]?.points.filter(({ enqueued }) => enqueued > 0).map(({ enqueued }) => enqueued) ?? [];
+    };
+    expect(await hours()).toEqual(Array.from({ length: 14 }, () => 2));
+    await hf.maintain();
+    expect(await hours()).toEqual(Array.from({ length: 14 }, () => 2));
+    await clock.advance("1h");
+    expect(await hours()).toEqual(Array.from({ length: 14 }, () => 2));
+  });
+
+  it("includes minutes that are written late in their hour", async () => {
+    const { hf, clock, store, another } = await scene({ jobs: [ok] });
+    const way = watch(store.store);
+    const other = await another({ jobs: [ok] }, way.store);
+    await clock.advance("59m");
+    await hf.enqueue(ok);
+    const end = way.fail(new Error("down"), "putHistory");
+    await other.enqueueMany(ok, [{}, {}]);
+    for (let minute = 0; minute < 40; minute += 5) {
+      await clock.advance("5m");
+      await hf.maintain();
+    }
+    const enqueued = async (): Promise<number | undefined> =>
+      (await hf.history({ from: clock.now() - 48 * 3_600_000 })).series[0]?.points.reduce(
+        (n, each) => n + each.enqueued,
+        0,
+      );
+    expect(await enqueued()).toBe(1);
+    end();
+    await clock.advance("1h");
+    await hf.maintain();
+    expect(await enqueued()).toBe(3);
   });
 
   it("merges the records of processes, and loses no count", async () => {
@@ -112,7 +171,7 @@ describe("history", () => {
     await clock.advance("5m");
     await hf.maintain();
     const range = { resolution: "minute", from: 0, to: clock.now() - 240_000, limit: 100, after: null } as const;
-    expect(await store.store.history(range)).toHaveLength(1);
+    expect((await store.store.history(range)).records).toHaveLength(1);
     await hf.maintain();
     const points = (await hf.history()).series[0]?.points ?? [];
     expect(points.reduce((sum, { enqueued }) => sum + enqueued, 0)).toBe(5);

@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { InvalidOptionError, job } from "holdfast";
 import { describe, expect, it } from "vitest";
 import { deferred, eventsOf, scene } from "./scene.js";
@@ -238,6 +239,31 @@ describe("retention", () => {
     expect(await Promise.all(ids.map((id) => hf.get(id)))).toEqual([null, null]);
     expect((await hf.stats()).states).toMatchObject({ completed: 0, dead: 0, cancelled: 1 });
     expect((await hf.stats()).lastMinute).toMatchObject({ completed: 1, dead: 1 });
+  });
+
+  it.each([
+    ["purge", 500],
+    ["purgeDue", 500],
+    ["purgeAudit", 500],
+    ["purgeTransitions", 5_000],
+    ["purgeHistory", 500],
+  ])("closing ends an endless %s after its chunk", async (name, chunk) => {
+    const { clock, store, another } = await scene({ jobs: [type] });
+    // There is always a full chunk more to delete.
+    let calls = 0;
+    const way = new Proxy(store.store, {
+      get: (target, property) =>
+        property === name
+          ? () => setImmediate(++calls > 1_000 ? 0 : chunk)
+          : (Reflect.get(target, property) as unknown),
+    });
+    const second = await another({ jobs: [type] }, way);
+    second.work({ poll: "1m", lease: "1m" });
+    const advancing = clock.advance("6m");
+    while (calls < 5) await setImmediate();
+    const closing = second.close();
+    await Promise.all([closing, advancing, clock.advance("1m")]);
+    expect(calls).toBeLessThan(100);
   });
 
   it("purge deletes jobs of a state older than a time", async () => {

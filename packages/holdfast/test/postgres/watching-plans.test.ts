@@ -133,7 +133,7 @@ describe("an index serves", () => {
   it("a page of history", async () => {
     ran.length = 0;
     const range = { resolution: "minute", from: 6_000_000, to: 12_000_000, limit: 10, after: null } as const;
-    expect(await store.history(range)).toHaveLength(10);
+    expect((await store.history(range)).records).toHaveLength(10);
     expect(await readsOf(/history/)).toEqual(["history_pkey"]);
   });
 

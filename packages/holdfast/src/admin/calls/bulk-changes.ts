@@ -79,7 +79,9 @@ export const updateMany: Handler<Calls["jobs.updateMany"]["input"]> = async (con
   const update = readUpdate(changes, engine.clock.now());
   // All ids at once: they are changed in chunks, and a chunk must not fail after others were changed.
   if ("ids" in target)
-    await checkInput(engine, update, readFilter({ id: target.ids }, engine.clock.now()), visibleInput(context));
+    await checkInput(engine, update, readFilter({ id: target.ids }, engine.clock.now()), {
+      inputView: visibleInput(context),
+    });
   const { queue, priority } = changes;
   if (queue !== undefined || priority !== undefined)
     await context.lanes.admitAll(await lanesAfter(engine, target, { queue, priority }));

@@ -18,13 +18,14 @@ export type Step = (limit: number) => Promise<{ found: number; done: boolean }>;
 
 /**
  * The steps of an operation, beginning where the summary says. Throws if the plan is invalid now, for example because the type of a
- * waiting job rejects the new input.
+ * waiting job rejects the new input, or if it is aborted meanwhile.
  */
 export async function stepsOf(
   hf: Holdfast,
   plan: OperationPlan,
   summary: OperationSummary,
   startedAt: number,
+  signal: AbortSignal,
 ): Promise<Step> {
   const engine = engineOf(hf);
   if (plan.purge !== undefined) return purgeStep(engine, plan.purge, summary);
@@ -35,7 +36,7 @@ export async function stepsOf(
   const reasons = new Map<string, string>();
   const onUnchanged = (jobs: readonly UnchangedJob[]): void =>
     jobs.forEach(({ id, reason }) => reasons.set(id, reason));
-  const change = await changeOf(engine, plan, filter, startedAt, inputView);
+  const change = await changeOf(engine, plan, filter, startedAt, { inputView, signal });
   const { ids } = plan;
   if (ids === undefined) return pageStep(changes, change, filter, summary);
   return async (limit) => {
@@ -99,7 +100,7 @@ async function changeOf(
   { action, changes }: OperationPlan,
   filter: ReadFilter,
   startedAt: number,
-  inputView: ReturnType<typeof visibleInput>,
+  search: { inputView: ReturnType<typeof visibleInput>; signal: AbortSignal },
 ): Promise<BulkChange> {
   switch (action) {
     case "retry":
@@ -112,7 +113,7 @@ async function changeOf(
     case "update": {
       const update = readUpdate(changes ?? {}, startedAt);
       // All jobs at once: they are changed in chunks, and a chunk must not fail after others were changed.
-      return { kind: "update", update, rejecting: await checkInput(engine, update, filter, inputView) };
+      return { kind: "update", update, rejecting: await checkInput(engine, update, filter, search) };
     }
     case "purge":
       throw new Error("a purge has no filter");

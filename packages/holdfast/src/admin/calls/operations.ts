@@ -337,8 +337,12 @@ export class Operations {
     while (!signal.aborted) {
       const left = plan.limit === null ? Number.POSITIVE_INFINITY : plan.limit - summary.found;
       if (left <= 0) return true;
-      step ??= await stepsOf(this.#hf, plan, summary, stored.startedAt);
-      if (signal.aborted) break;
+      try {
+        step ??= await stepsOf(this.#hf, plan, summary, stored.startedAt, signal);
+      } catch (error) {
+        if (!signal.aborted) throw error;
+      }
+      if (signal.aborted || step === null) break;
       const most = plan.rate === null ? left : Math.min(left, Math.max(1, Math.floor(plan.rate)));
       const { found, done } = await step(most);
       if (done) return true;

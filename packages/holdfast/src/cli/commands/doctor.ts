@@ -1,4 +1,4 @@
-import type { ErrorGroupResult, JobSummary, StatsResult } from "../../admin/contract/api-types.js";
+import type { ErrorGroupResult, StatsResult } from "../../admin/contract/api-types.js";
 import type { AdminClient } from "../../admin/contract/client.js";
 import { didYouMean, hideSecret } from "../../config/index.js";
 import { isLive } from "../../live-worker.js";
@@ -10,13 +10,14 @@ import { pendingMigrationsOf, schemaProblemOf, type SchemaProblem } from "../sto
 import { streamText } from "../store/stream-state.js";
 import { command, STORE_FLAG, type Command } from "../parse/command.js";
 import { changeOf } from "./jobs/explain.js";
+import { checkLastHour, lastDay } from "./last-hour.js";
 import { knownTypes } from "../module/known-types.js";
 import { withAdmin } from "../store/admin-connection.js";
 import { countOf, jobs, lengthOf } from "../ui/format.js";
 import { paint, type Colour } from "../ui/style.js";
 
-/** A finding of the store's own checks, or of a check in this file. */
-type Finding = Omit<StoreFinding, "check"> & { check: string };
+/** A finding of the store's own checks, or of a check of this command. */
+export type Finding = Omit<StoreFinding, "check"> & { check: string };
 const COLOURS: Readonly<Record<Finding["level"], Colour>> = { ok: "green", warning: "yellow", problem: "red" };
 const MAX_TYPES = 5;
 const LATE_MS = 60_000;
@@ -42,19 +43,20 @@ export const doctorCommand: Command = command({
     const general = !isCurrent
       ? []
       : await withAdmin(context, { url: null, token: undefined }, async (client) => {
-          const [stats, { workers }, { queues, paused: allPaused }, { groups }, { jobs: oldest }] = await Promise.all([
+          const now = Date.now();
+          const [stats, { workers }, { queues, paused: allPaused }, { groups }, history] = await Promise.all([
             client.jobs.stats(),
             client.workers.list(),
             client.queues.list(),
             client.errors.list({ limit: 1 }),
-            client.jobs.list({ state: ["pending"], order: "oldest", limit: LISTED }),
+            lastDay(client, now),
           ]);
-          const now = Date.now();
           const live = workers.filter((worker) => isLive(worker, now));
           return [
             checkWorkers(live.length, stats.states.pending + stats.states.failed, on),
             ...checkTypes(stats, knownTypes(workers, now), on),
-            ...(await checkAge(client, { stats, allPaused, oldest: oldest.find((job) => isDue(job, now))?.id }, on)),
+            ...(await checkAge(client, { stats, allPaused, now }, on)),
+            ...checkLastHour(history, on),
             ...checkErrors(groups[0], now, on),
             checkDead(stats.states.dead, on),
             ...(allPaused ? [allPausedFinding(on)] : []),
@@ -135,19 +137,13 @@ function checkTypes({ types }: StatsResult, known: readonly string[] | null, on:
   ];
 }
 
-/** If jobs wait too long, the oldest one is explained. It is not always the one that has been due longest. */
-// Delayed jobs may be older than the one that waits longest.
-const LISTED = 50;
-function isDue({ dueAt }: JobSummary, now: number): boolean {
-  return dueAt !== null && Date.parse(dueAt) <= now;
-}
-
+/** If jobs wait too long, one that has been due for long is explained. */
 async function checkAge(
   client: AdminClient,
-  { stats, allPaused, oldest }: { stats: StatsResult; allPaused: boolean; oldest: string | undefined },
+  { stats, allPaused, now }: { stats: StatsResult; allPaused: boolean; now: number },
   on: string,
 ): Promise<Finding[]> {
-  const { oldestDueMs } = stats;
+  const { oldestDueMs, oldestDue } = stats;
   const isLate = oldestDueMs !== null && oldestDueMs > LATE_MS;
   const age: Finding = {
     check: "oldest due job",
@@ -155,12 +151,39 @@ async function checkAge(
     found: `${oldestDueMs === null ? "None." : `Waiting for ${lengthOf(oldestDueMs)}.`}${allPaused ? " Jobs in paused queues are not counted." : ""}`,
     advice: isLate ? "Raise jobs.concurrency, or start more workers." : null,
   };
-  if (!isLate || oldest === undefined) return [age];
+  const queue = oldestDue[0]?.queue;
+  if (!isLate || queue === undefined) return [age];
+  const oldest = await findDue(client, queue, now);
+  if (oldest === null) return [age];
   const { reasons } = await client.jobs.explain({ id: oldest });
   const [reason] = reasons;
   if (reason === undefined || reason.kind === "due-later") return [age];
   const found = `Job ${oldest} waits. ${reason.text}`;
   return [age, { check: "why jobs wait", level: "warning", found, advice: changeOf(oldest, reason, on) }];
+}
+
+const PAGE = 200;
+// Any number of jobs that are not due yet may be older. Reading more of them would cost much, and the age is reported anyway.
+const MAX_PAGES = 5;
+
+/** The job of a queue that has been due for longest, among the first that have due ones. */
+async function findDue(client: AdminClient, queue: string, now: number): Promise<string | null> {
+  let cursor: string | undefined;
+  for (let page = 0; page < MAX_PAGES; page++) {
+    const listed = await client.jobs.list({
+      queue: [queue],
+      state: ["pending", "failed"],
+      order: "oldest",
+      limit: PAGE,
+      ...(cursor !== undefined && { cursor }),
+    });
+    const due = listed.jobs.filter(({ dueAt }) => dueAt !== null && Date.parse(dueAt) <= now);
+    const [first] = due.toSorted((a, b) => Date.parse(a.dueAt ?? "") - Date.parse(b.dueAt ?? ""));
+    if (first !== undefined) return first.id;
+    if (listed.cursor === null) return null;
+    ({ cursor } = listed);
+  }
+  return null;
 }
 
 const RECENT_MS = 3_600_000;

@@ -255,12 +255,10 @@ export class Changes {
     refuseUnknown(bulk, BULK_UPDATE_KEYS, call);
     if (typeof target === "string") return updateJob(engine, readId(target), update, scope as { user?: string });
     // Before the first write: a job whose type rejects the input must not fail the call when others have been changed.
-    const rejecting = await checkInput(
-      engine,
-      update,
-      readFilter(target, engine.clock.now(), "pending"),
-      this.#inputView,
-    );
+    const rejecting = await checkInput(engine, update, readFilter(target, engine.clock.now(), "pending"), {
+      inputView: this.#inputView,
+      signal: bulk.signal,
+    });
     const missing = new Set(typeof target.id === "string" ? [target.id] : target.id);
     const { apply, ...updating } = this.#updating(update, rejecting, "pending", onUnchanged);
     const found: typeof apply = (ids, within, jobs) => {
@@ -302,7 +300,7 @@ export class Changes {
     const filter = readFilter(target, this.#requireOpen().clock.now(), example);
     // The state is checked again with the change: a job that was retried since it was listed must not be deleted as dead.
     const within = { ...scope, states: filter.stored.states };
-    for await (const { jobs, examined } of this.#matching(filter)) {
+    for await (const { jobs, examined } of this.#matching(filter, options.signal)) {
       options.signal?.throwIfAborted();
       const ids = jobs.map(({ id }) => id);
       const results = ids.length === 0 ? [] : await apply(ids, within, jobs);
@@ -313,9 +311,10 @@ export class Changes {
     return progress.changed;
   }
 
-  async *#matching(filter: ReadFilter): AsyncGenerator<ListedJobs> {
+  async *#matching(filter: ReadFilter, signal: AbortSignal | undefined): AsyncGenerator<ListedJobs> {
     let cursor: string | null = null;
     do {
+      signal?.throwIfAborted();
       const page: ListedJobs = await listJobs(
         this.#requireOpen(),
         filter,

@@ -4,11 +4,11 @@ import type { JobFilter } from "../../store.js";
 import type { EngineContext } from "../context.js";
 import type { ReadFilter } from "./filter.js";
 import { isSearch } from "./search-condition.js";
-import { listJobs, METERED_PAGE, withHolder, type InputView } from "./list-jobs.js";
+import { countMatches, METERED_PAGE, withHolder, type InputView } from "./list-jobs.js";
 
 /** What `hf.count` takes besides the filter. */
 export interface CountOptions {
-  /** Stop counting here. Default 10,000. */
+  /** Stop counting here. Default 10,000. A condition on inputs or errors has to read the jobs, so that it may end earlier. */
   atMost?: number;
 }
 
@@ -40,7 +40,7 @@ export async function countJobs(
   const atMost = readCount(options.atMost ?? DEFAULT_AT_MOST, "atMost", 1, Number.MAX_SAFE_INTEGER);
   const stored = await withHolder(engine, filter);
   if (stored === null) return { count: 0, exact: true };
-  if (isSearch(filter)) return countBySearch(engine, filter, atMost, inputView);
+  if (isSearch(filter)) return countMatches(engine, filter, stored, atMost, inputView);
   if (isCounted(stored)) {
     const { store } = engine;
     const { states, types, queues } = stored;
@@ -98,15 +98,4 @@ async function countBySkipping({ store, clock }: EngineContext, filter: JobFilte
     });
     return { passed: jobs.length, cursor: next };
   }
-}
-
-async function countBySearch(
-  engine: EngineContext,
-  filter: ReadFilter,
-  atMost: number,
-  inputView?: InputView,
-): Promise<JobCount> {
-  const page = { limit: Math.min(atMost, 1_000), cursor: null, payloads: false };
-  const { jobs, cursor } = await listJobs(engine, filter, page, inputView);
-  return { count: jobs.length, exact: cursor === null };
 }

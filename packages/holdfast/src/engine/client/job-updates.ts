@@ -120,7 +120,7 @@ export async function checkInput(
   engine: EngineContext,
   { input }: ReadUpdate,
   filter: ReadFilter,
-  inputView?: InputView,
+  { inputView, signal }: { inputView?: InputView | undefined; signal?: AbortSignal | undefined } = {},
 ): Promise<ReadonlySet<string>> {
   const rejections = new Map<string, unknown>();
   if (input === null) return new Set();
@@ -139,6 +139,8 @@ export async function checkInput(
   const rejected = { ...filter, stored: { ...filter.stored, types: [...rejecting], states: waiting } };
   let cursor: string | null = null;
   do {
+    // Few of very many jobs may match.
+    signal?.throwIfAborted();
     const page: ListedJobs = await listJobs(engine, rejected, { limit: 1, cursor, payloads: false }, inputView);
     const [job] = page.jobs;
     if (job !== undefined) throw rejections.get(job.type);

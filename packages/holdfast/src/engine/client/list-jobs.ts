@@ -47,9 +47,22 @@ export async function listJobs(
   const stored = await withHolder(engine, filter);
   if (stored === null) return NOTHING;
   const { jobs, cursor, examined } = isSearch(filter)
-    ? await search(engine, stored, { ...page, cursor: from }, matchesSearch(filter, inputView))
+    ? await search(engine, stored, { ...page, cursor: from }, filter, inputView)
     : withCount(await store.list(stored, { ...page, cursor: from }));
   return { jobs, cursor: cursor === null ? null : await cursorAt(engine, filter, page, cursor), examined };
+}
+
+/** How many jobs match a search, up to a number, and whether there may be more. It reads jobs until the limits of bytes or time. */
+export async function countMatches(
+  engine: EngineContext,
+  filter: ReadFilter,
+  stored: JobFilter,
+  atMost: number,
+  inputView: InputView = (input) => input,
+): Promise<{ count: number; exact: boolean }> {
+  const page = { limit: atMost, cursor: null, payloads: false };
+  const { jobs, cursor } = await search(engine, stored, page, filter, inputView, Infinity);
+  return { count: jobs.length, exact: cursor === null };
 }
 
 /** The cursor of a list that continues at a position of the store. */
@@ -79,9 +92,15 @@ async function search(
   { store, clock }: EngineContext,
   filter: JobFilter,
   page: PageRequest,
-  matches: (job: StoredJob) => boolean,
+  conditions: ReadFilter,
+  inputView: InputView,
+  maxExamined: number = EXAMINED_JOBS,
 ): Promise<ListedJobs> {
   const { metered } = store.capabilities;
+  const matches = matchesSearch(conditions, inputView);
+  const wantsPayloads = page.payloads !== false;
+  // Without a condition on inputs, only the payloads of the jobs that are found are read; on a metered store, with them.
+  const payloads = conditions.input !== null || (wantsPayloads && metered);
   // When the first page has been read: it is small, and after a connect or a checkpoint its few jobs must not be all.
   let startedAt: number | null = null;
   const found: StoredJob[] = [];
@@ -89,7 +108,10 @@ async function search(
   let [examined, bytes, comparedMs] = [0, 0, 0];
   let size = metered ? METERED_PAGE : FIRST_PAGE;
   for (;;) {
-    const request = { ...page, limit: size, cursor, payloads: true, anyOrder: metered && page.anyOrder !== false };
+    const anyOrder = metered && page.anyOrder !== false;
+    // Jobs of any size may follow small ones.
+    const maxBytes = Math.min(metered ? EXAMINED_BYTES : PAGE_BYTES, EXAMINED_BYTES - bytes);
+    const request = { ...page, limit: size, cursor, payloads, bytes: maxBytes, anyOrder };
     const listedFrom = clock.monotonic();
     const { jobs, cursors, cursor: next } = await store.list(filter, request);
     const comparedFrom = clock.monotonic();
@@ -100,7 +122,7 @@ async function search(
       passed++;
       bytes += job.input.length + (job.output?.length ?? 0);
       if (!matches(job)) continue;
-      found.push(page.payloads === false ? { ...job, input: "null", output: null } : job);
+      found.push(wantsPayloads ? job : { ...job, input: "null", output: null });
       if (found.length === page.limit) break;
     }
     comparedMs += clock.monotonic() - comparedFrom;
@@ -112,15 +134,26 @@ async function search(
     const isDone =
       found.length >= page.limit ||
       metered ||
-      examined >= EXAMINED_JOBS ||
+      examined >= maxExamined ||
       bytes >= EXAMINED_BYTES ||
       // Another page like this one would end too late.
       elapsedMs + pageMs >= EXAMINED_MS;
-    if (end === null || isDone) return { jobs: found, cursor: end, examined };
+    if (end === null || isDone) {
+      const complete = wantsPayloads && !payloads ? await withPayloads() : found;
+      return { jobs: complete, cursor: end, examined };
+    }
     cursor = end;
     size = nextSize(EXAMINED_MS - elapsedMs);
     // A store in memory returns at once: other work of this process must not wait for the whole search.
     await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  /** The jobs that were found and still match, with their payloads. */
+  async function withPayloads(): Promise<StoredJob[]> {
+    if (found.length === 0) return found;
+    const request = { limit: found.length, cursor: null, order: page.order };
+    const { jobs } = await store.list({ ...filter, ids: found.map(({ id }) => id) }, request);
+    return jobs.filter(matches);
   }
 
   /** As many jobs as can probably be read and compared in what is left of the limits. */
@@ -130,7 +163,7 @@ async function search(
     const estimate = Math.min(
       size * PAGE_GROWTH,
       PAGE,
-      EXAMINED_JOBS - examined,
+      maxExamined - examined,
       (leftBytes * known) / Math.max(bytes, 1),
       (leftMs * known) / Math.max(comparedMs, Number.EPSILON),
     );

@@ -34,6 +34,7 @@ export class ErrorGroups {
   #countedSince = Number.NEGATIVE_INFINITY;
   #timer: Timer | null = null;
   #writing: Promise<void> = Promise.resolve();
+  #isFailing = false;
 
   constructor(parts: ErrorGroupParts) {
     this.#parts = parts;
@@ -90,15 +91,20 @@ export class ErrorGroups {
 
   async #write(): Promise<void> {
     if (this.#groups.size === 0) return;
+    const { store, events } = this.#parts;
     const groups = [...this.#groups.values()];
     this.#groups = new Map();
     try {
-      await this.#parts.store.recordErrors(groups);
+      await store.recordErrors(groups);
     } catch (error) {
       // Tried again with the next failure, or after a second.
       for (const group of groups) this.#add(group);
-      this.#parts.events.emit("outage", { doing: "error groups", error });
+      if (!this.#isFailing) events.emit("outage", { doing: "error groups", error });
+      this.#isFailing = true;
+      return;
     }
+    if (this.#isFailing) events.emit("outageEnded", { doing: "error groups" });
+    this.#isFailing = false;
   }
 }
 

@@ -20,11 +20,12 @@ const OUTCOME_DROPPED =
 const STUCK = "a handler ignored its abort signal and was abandoned; it may still be running";
 
 /** A job was claimed. Logged only if its previous lease had expired. */
-export function publishClaim({ events, logger, errorGroups }: EngineContext, lease: HeldLease): void {
+export function publishClaim({ events, logger, errorGroups, history }: EngineContext, lease: HeldLease): void {
   const { id, type, queue, attempt, previous } = lease.job;
   if (events.hasListeners("claimed")) events.emit("claimed", leaseEvent(lease));
   if (!isLeased(previous.state)) return;
   errorGroups.recordStale(id);
+  history.leaseExpired(lease.job);
   events.emit("recovered", { id, type, queue, to: "claimed" });
   logger.warn({ job: id, type, attempt }, LEASE_EXPIRED_WARNING);
 }
@@ -115,6 +116,7 @@ export function publishReaped(engine: EngineContext, job: ReapedJob, error: Erro
   const { events, logger } = engine;
   if (error.code === STALE_ERROR.code) {
     engine.errorGroups.recordStale(job.id);
+    engine.history.leaseExpired(job);
     events.emit("recovered", { ...jobEvent(job), to: job.to });
     logger.warn({ job: job.id, type: job.type, to: job.to }, LEASE_EXPIRED_WARNING);
   }

@@ -2,6 +2,7 @@ import { CursorExpiredError } from "../../errors.js";
 import { readCount } from "../../options.js";
 import type { EngineContext } from "../context.js";
 import { readFollowOptions, showCursor, transitionOf, type FollowOptions, type Transition } from "./follow.js";
+import { RECORD_MS } from "./transition-reader.js";
 
 /** One page of transitions, for callers that ask again and again instead of waiting. */
 export interface TransitionList {
@@ -11,7 +12,6 @@ export interface TransitionList {
 }
 
 const MAX_LIMIT = 1_000;
-const RECORD_MS = 60_000;
 const RECORD_AGAIN_MS = 20_000;
 // Read by one call until one has a match: a caller that polls for rare transitions of a busy store must not fall behind.
 const MAX_PAGES = 20;
@@ -21,8 +21,8 @@ const METERED_MAX_PAGES = 2;
 const recordedAt = new WeakMap<object, number>();
 
 /**
- * The transitions after a cursor; without one, none yet, and the cursor to begin with. Recording continues for a minute after each
- * call.
+ * The transitions after a cursor; without one, none yet, and the cursor to begin with. Recording continues for 10 minutes after
+ * each call.
  */
 export async function readTransitions(
   engine: EngineContext,
@@ -32,14 +32,15 @@ export async function readTransitions(
   const maxItems = readCount(limit, "limit", 1, MAX_LIMIT);
   const { position, matches } = await readFollowOptions(engine, options);
   if (position === null) {
+    const cursor = await store.recordTransitions(RECORD_MS);
     recordedAt.set(store, clock.monotonic());
-    return { transitions: [], cursor: await showCursor(engine, await store.recordTransitions(RECORD_MS)) };
+    return { transitions: [], cursor: await showCursor(engine, cursor) };
   }
   if (clock.monotonic() - (recordedAt.get(store) ?? Number.NEGATIVE_INFINITY) >= RECORD_AGAIN_MS) {
-    recordedAt.set(store, clock.monotonic());
     // Read first: if recording had lapsed, prolonging it would hide that the cursor has expired.
     if ((await store.transitions(position, 1)) === null) throw new CursorExpiredError();
     await store.recordTransitions(RECORD_MS);
+    recordedAt.set(store, clock.monotonic());
   }
   const maxPages = store.capabilities.metered ? METERED_MAX_PAGES : MAX_PAGES;
   let after = position;

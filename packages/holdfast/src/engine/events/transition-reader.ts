@@ -2,6 +2,7 @@ import { DEFAULTS } from "../../defaults.js";
 import { CursorExpiredError, isOutage } from "../../errors.js";
 import type { TransitionPage } from "../../store.js";
 import type { EngineContext } from "../context.js";
+import { TRANSITIONS_KEPT_MS } from "../history/roll-up.js";
 
 type Parts = Pick<EngineContext, "store" | "clock" | "events">;
 
@@ -14,11 +15,17 @@ const MAX_RETRY_MS = 5_000;
 const MAX_READS = 3;
 // The pause between reads while all followers are calm: as long as nothing changes, and on a store where jobs change.
 const CALM_MS = { quiet: 1_000, busy: 2_000 } as const;
-// Recording continues this long after the last refresh, so that a killed process does not leave it on.
-const RECORD_MS = 60_000;
 const REFRESH_MS = 20_000;
+/**
+ * Recording continues this long after the last refresh: cursors are valid as long as transitions are kept, also if their follower was
+ * the only one and restarts.
+ */
+export const RECORD_MS: number = TRANSITIONS_KEPT_MS + REFRESH_MS;
 // A new follower starts where the others are, unless they have not read for this long.
 const MAX_START_AGE_MS = 3_000;
+
+/** To read transitions, or to prolong their recording. */
+type FollowCall = "read" | "record";
 
 /** The next page after a cursor. */
 interface Read {
@@ -48,6 +55,10 @@ export class TransitionReader {
   #newest: { cursor: string; at: number } | null = null;
   #starting: Promise<string> | null = null;
   #refreshTimer: { cancel(): void } | null = null;
+  /** When recording was last prolonged, as monotonic time. */
+  #recordedAt = Number.NEGATIVE_INFINITY;
+  /** The calls that fail at present. */
+  readonly #failing = new Set<FollowCall>();
   #stopListening: (() => void) | null = null;
   /** The cursor of the last page that was not full: there is probably nothing after it yet. */
   #end: string | null = null;
@@ -98,6 +109,7 @@ export class TransitionReader {
 
   close(): void {
     this.#closed = true;
+    this.#refreshTimer?.cancel();
     this.#wake(0);
   }
 
@@ -113,12 +125,12 @@ export class TransitionReader {
 
   /** The cursor of a new follower. */
   start(): Promise<string> {
-    const { store, clock } = this.#parts;
+    const { clock } = this.#parts;
     if (this.#newest !== null && clock.monotonic() - this.#newest.at <= MAX_START_AGE_MS) {
       return Promise.resolve(this.#newest.cursor);
     }
     const forget = (): void => void (this.#starting = null);
-    this.#starting ??= store.recordTransitions(RECORD_MS).then((cursor) => this.#setNewest(cursor));
+    this.#starting ??= this.#record().then((cursor) => this.#setNewest(cursor));
     this.#starting.then(forget, forget);
     return this.#starting;
   }
@@ -163,14 +175,18 @@ export class TransitionReader {
       try {
         const page = await this.#page(cursor);
         failures = 0;
+        this.#succeeded("read");
         if (page === null) throw new CursorExpiredError();
+        // A follower that resumed at its cursor. Not before the read: if recording had ended, prolonging it would hide that.
+        if (this.#parts.clock.monotonic() - this.#recordedAt > 2 * REFRESH_MS) await this.#refresh();
         if (isNewest) this.#setNewest(page.cursor);
         if (page.transitions.length < PAGE) this.#end = page.cursor;
         if (page.transitions.length > 0 || read.followers === 0 || this.#closed) return page;
         cursor = page.cursor;
       } catch (error) {
         if (!isOutage(error) || read.followers === 0 || this.#closed) throw error;
-        if (failures++ === 0) this.#parts.events.emit("outage", { doing: "follow", error });
+        failures++;
+        this.#failed("read", error);
       }
       await this.#pause(failures, read, "quiet");
       if (read.followers === 0) return { transitions: [], cursor };
@@ -227,14 +243,40 @@ export class TransitionReader {
 
   #refreshLater(): void {
     const refresh = (): void => {
-      this.#parts.store
-        .recordTransitions(RECORD_MS)
-        .catch((error: unknown) => this.#parts.events.emit("outage", { doing: "follow", error }))
-        .finally(() => {
-          if (this.#followers > 0 && !this.#closed) this.#refreshLater();
-        });
+      void this.#refresh().then(() => {
+        if (this.#followers > 0 && !this.#closed) this.#refreshLater();
+      });
     };
     this.#refreshTimer = this.#parts.clock.after(REFRESH_MS, refresh, { background: true });
+  }
+
+  async #record(): Promise<string> {
+    const cursor = await this.#parts.store.recordTransitions(RECORD_MS);
+    this.#recordedAt = this.#parts.clock.monotonic();
+    return cursor;
+  }
+
+  /** Prolongs recording. An error is reported: recording continues for minutes, and the next refresh is soon. */
+  async #refresh(): Promise<void> {
+    try {
+      await this.#record();
+      this.#succeeded("record");
+    } catch (error) {
+      this.#failed("record", error);
+    }
+  }
+
+  /** Reports the beginning of an outage. */
+  #failed(call: FollowCall, error: unknown): void {
+    const isNew = this.#failing.size === 0;
+    this.#failing.add(call);
+    if (isNew && !this.#closed) this.#parts.events.emit("outage", { doing: "follow", error });
+  }
+
+  /** Reports the end of an outage, when no call fails any more. */
+  #succeeded(call: FollowCall): void {
+    const hasEnded = this.#failing.delete(call) && this.#failing.size === 0;
+    if (hasEnded && !this.#closed) this.#parts.events.emit("outageEnded", { doing: "follow" });
   }
 }
 

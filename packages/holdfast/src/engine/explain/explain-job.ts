@@ -24,9 +24,9 @@ export async function explainJob(engine: EngineContext, id: string, scope: Scope
   const job = await store.get(readId(id), scope);
   if (job === null) throw new JobNotFoundError(id);
   const maxAhead = store.capabilities.metered ? METERED_MAX_AHEAD : MAX_AHEAD;
-  const [queues, workers, ahead, keyHolder, steps] = await Promise.all([
-    isFinished(job.state) ? [] : store.queues(),
-    isFinished(job.state) ? [] : store.workers(),
+  const [queues, workers] = isFinished(job.state) ? [[], []] : await Promise.all([store.queues(), store.workers()]);
+  // After the queues: on DynamoDB, both need the same item, which is then read once.
+  const [ahead, keyHolder, steps] = await Promise.all([
     isDue(job, clock.now()) ? store.countAhead({ ...job, dueAt: job.dueAt ?? 0 }, maxAhead) : 0,
     otherHolder(engine, job),
     mayWaitForSteps(job, clock.now()) ? store.steps(job.id).then((read) => read.steps) : [],

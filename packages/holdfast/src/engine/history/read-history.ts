@@ -37,7 +37,7 @@ export interface HistoryPoint {
   at: Date;
   enqueued: number;
   completed: number;
-  /** Failed attempts, including those that were retried. */
+  /** Failed attempts, including those that were retried, and expired leases. */
   failed: number;
   dead: number;
   cancelled: number;
@@ -105,14 +105,14 @@ interface Range {
 }
 
 /** Reads stored counts: a bounded number of records, however many jobs there are. */
-export async function readHistory({ store, clock }: EngineContext, options: HistoryOptions): Promise<History> {
+export async function readHistory(engine: EngineContext, options: HistoryOptions): Promise<History> {
   refuseUnknown(options, OPTION_KEYS, "history");
-  const range = readRange(options, clock.now());
+  const range = readRange(options, engine.clock.now());
   const matches = readMatcher(options);
   const by = readBy(options.by);
   const periods = new Map<number, Period>();
   const pause = pauses();
-  for await (const record of recordsToAdd(store, range)) {
+  for await (const record of recordsToAdd(engine, range)) {
     const at = startOf(range.resolution, record.at);
     const period = periods.get(at) ?? { sums: new Map(), depths: null };
     addRecord(period, Counts.parse(record.data), by, matches);
@@ -135,12 +135,12 @@ export function noFailures(): number[] {
 }
 
 /** Failed attempts in each of the last 24 hours, oldest first, of the error groups with the most in their hour. */
-export async function errorTrends({ store, clock }: EngineContext): Promise<Map<string, number[]>> {
-  const now = clock.now();
+export async function errorTrends(engine: EngineContext): Promise<Map<string, number[]>> {
+  const now = engine.clock.now();
   const from = startOf("hour", now) - (TREND_HOURS - 1) * HOUR_MS;
   const trends = new Map<string, number[]>();
   const pause = pauses();
-  for await (const record of recordsToAdd(store, {
+  for await (const record of recordsToAdd(engine, {
     resolution: "hour",
     from,
     to: startOf("minute", now) + MINUTE_MS,
@@ -198,18 +198,49 @@ function readMatcher(options: HistoryOptions): Matcher {
   };
 }
 
-/** Stored hours are complete. Those that are not stored yet are computed from their minutes. */
-async function* recordsToAdd(store: EngineContext["store"], range: Range): AsyncGenerator<HistoryRecord, void> {
+/** Hours that maintenance has not added up, for example because no worker runs, are computed from their minutes. */
+async function* recordsToAdd(
+  { store, clock }: Pick<EngineContext, "store" | "clock">,
+  range: Range,
+): AsyncGenerator<HistoryRecord, void> {
   const stored = new Set<number>();
   for await (const record of recordsOf(store, range)) {
     stored.add(record.at);
     yield record;
   }
   if (range.resolution === "minute") return;
-  const from = Math.max(range.from, startOf("hour", range.to) - 2 * HOUR_MS);
-  for await (const minute of recordsOf(store, { resolution: "minute", from, to: range.to })) {
-    if (!stored.has(startOf("hour", minute.at))) yield minute;
+  // Earlier minutes may be deleted.
+  const from = Math.max(range.from, startOf("hour", clock.now() - DAY_MS));
+  for (const part of missingHours(stored, { from, to: range.to })) {
+    for await (const minute of recordsOf(store, { resolution: "minute", ...part })) {
+      if (!stored.has(startOf("hour", minute.at))) yield minute;
+    }
   }
+}
+
+// Hours without jobs are not stored either, and each part of the range costs a read.
+const MAX_PARTS = 3;
+
+/** The parts of a range that have all hours that are not stored, and as few others as possible. */
+function missingHours(
+  stored: ReadonlySet<number>,
+  { from, to }: { from: number; to: number },
+): { from: number; to: number }[] {
+  const parts: { from: number; to: number }[] = [];
+  for (let at = startOf("hour", from); at < to; at += HOUR_MS) {
+    if (stored.has(at)) continue;
+    const part = { from: Math.max(at, from), to: Math.min(at + HOUR_MS, to) };
+    const last = parts.at(-1);
+    if (last?.to === part.from) last.to = part.to;
+    else parts.push(part);
+  }
+  while (parts.length > MAX_PARTS) {
+    const gaps = parts.slice(1).map((part, index) => part.from - (parts[index]?.to ?? 0));
+    const nearest = gaps.indexOf(Math.min(...gaps));
+    const [one, other] = parts.slice(nearest, nearest + 2);
+    if (one !== undefined && other !== undefined) parts.splice(nearest, 2, { from: one.from, to: other.to });
+  }
+  return parts;
 }
 
 function addRecord(period: Period, counts: Counts, by: HistoryOptions["by"], matches: Matcher): void {

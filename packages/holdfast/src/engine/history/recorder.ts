@@ -77,6 +77,11 @@ export class HistoryRecorder {
     counted.run.add(times.runMs);
   }
 
+  /** An attempt ended because its lease expired. */
+  leaseExpired({ queue, type }: Named): void {
+    this.#counted(queue, type, this.#parts.clock.now()).failed++;
+  }
+
   cancelled({ queue, type }: Named): void {
     this.#counted(queue, type, this.#parts.clock.now()).cancelled++;
   }

@@ -18,7 +18,8 @@ const TRANSITIONS_CHUNK = 5_000;
 // Processes write a minute within seconds after its end. One that is later is merged by the next run.
 const MERGE_AFTER_MS = 2 * MINUTE_MS;
 const MERGE_WITHIN_MS = 15 * MINUTE_MS;
-const HOUR_AFTER_MS = 5 * MINUTE_MS;
+// A process that cannot reach the store keeps minutes for longer than that: each hour is added up, and again an hour later.
+const HOUR_AFTER_MS = 15 * MINUTE_MS;
 // If no process ran maintenance for longer, the hours before that are not added up.
 const LONGEST_GAP_MS = 48 * HOUR_MS;
 const MERGED = "merged";
@@ -39,6 +40,10 @@ export function purgeMs({ capabilities }: Pick<Store, "capabilities">): number {
   return capabilities.metered ? ROLL_UP_MS : MINUTE_MS;
 }
 
+/** Whether a duty must end after its current step, because the client closes. */
+export type IsStopped = () => boolean;
+export const NEVER_STOPPED: IsStopped = () => false;
+
 /**
  * The duty that keeps history small: it samples how many jobs wait, merges the records that processes wrote for the same minute,
  * adds minutes up to hours, and deletes what is older than history, error groups and transitions are kept.
@@ -52,11 +57,11 @@ export class RollUp {
     this.#engine = engine;
   }
 
-  async run(): Promise<void> {
+  async run(isStopped: IsStopped = NEVER_STOPPED): Promise<void> {
     const now = this.#engine.clock.now();
-    await this.#mergeMinutes(now);
-    await this.#addHours(now);
-    await this.#purge(now);
+    await this.#mergeMinutes(now, isStopped);
+    await this.#addHours(now, isStopped);
+    await this.#purge(now, isStopped);
   }
 
   /** Counts the jobs that wait. Nothing is written if there are none. */
@@ -69,7 +74,7 @@ export class RollUp {
     await store.putHistory([{ resolution: "minute", at, writer: DEPTHS, data: counts.toText() }]);
   }
 
-  async #mergeMinutes(now: number): Promise<void> {
+  async #mergeMinutes(now: number, isStopped: IsStopped): Promise<void> {
     const { store } = this.#engine;
     const from = startOf("minute", now - MERGE_WITHIN_MS);
     const to = startOf("minute", now - MERGE_AFTER_MS);
@@ -78,6 +83,7 @@ export class RollUp {
       byMinute.set(record.at, [...(byMinute.get(record.at) ?? []), record]);
     }
     for (const [at, all] of byMinute) {
+      if (isStopped()) return;
       const records = atOnce([...all.filter(isMerged), ...all.filter((record) => !isMerged(record))]);
       if (records.length < 2) continue;
       // Another process may merge the same minute: the store lets one of them.
@@ -86,18 +92,20 @@ export class RollUp {
     }
   }
 
-  /** Each hour is computed from its minutes, once, so that a repeated run counts nothing twice. */
-  async #addHours(now: number): Promise<void> {
+  /** An hour is computed from all of its minutes and replaces the earlier result, so that a repeated run counts nothing twice. */
+  async #addHours(now: number, isStopped: IsStopped): Promise<void> {
     const { store } = this.#engine;
     const to = startOf("hour", now - HOUR_AFTER_MS);
-    let at = Math.max(this.#hoursDone, startOf("hour", now - LONGEST_GAP_MS));
-    if (at >= to) return;
+    if (to <= this.#hoursDone) return;
+    let at = Math.max(this.#hoursDone - HOUR_MS, startOf("hour", now - LONGEST_GAP_MS));
     const known = new Set((await readRecords(store, { resolution: "hour", from: at, to })).map((hour) => hour.at));
     for (;;) {
-      const [next] = await store.history({ resolution: "minute", from: at, to, limit: 1, after: null });
+      const { records } = await store.history({ resolution: "minute", from: at, to, limit: 1, after: null });
+      const [next] = records;
       if (next === undefined) break;
+      if (isStopped()) return;
       at = startOf("hour", next.at);
-      if (!known.has(at)) {
+      if (!known.has(at) || at >= to - 2 * HOUR_MS) {
         const minutes = await readRecords(store, { resolution: "minute", from: at, to: at + HOUR_MS });
         await store.putHistory([{ resolution: "hour", at, writer: MERGED, data: merge(minutes).toText() }]);
       }
@@ -106,21 +114,21 @@ export class RollUp {
     this.#hoursDone = to;
   }
 
-  async #purge(now: number): Promise<void> {
+  async #purge(now: number, isStopped: IsStopped): Promise<void> {
     const { store } = this.#engine;
     const limit = DEFAULTS.maintenance.chunk;
     for (const resolution of ["minute", "hour"] as const) {
       const before = now - KEPT_MS[resolution];
-      while ((await store.purgeHistory({ resolution, before, limit })) >= limit);
+      while (!isStopped() && (await store.purgeHistory({ resolution, before, limit })) >= limit);
     }
-    await store.purgeErrorGroups(now - ERROR_GROUPS_KEPT_MS);
+    if (!isStopped()) await store.purgeErrorGroups(now - ERROR_GROUPS_KEPT_MS);
   }
 
-  async purgeTransitions(): Promise<void> {
+  async purgeTransitions(isStopped: IsStopped = NEVER_STOPPED): Promise<void> {
     const { store, clock } = this.#engine;
     const before = clock.now() - TRANSITIONS_KEPT_MS;
     const limit = store.capabilities.metered ? DEFAULTS.maintenance.chunk : TRANSITIONS_CHUNK;
-    while ((await store.purgeTransitions({ before, limit })) >= limit);
+    while ((await store.purgeTransitions({ before, limit })) >= limit && !isStopped());
   }
 }
 

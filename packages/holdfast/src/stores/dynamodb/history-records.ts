@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
-import type { HistoryMerge, HistoryRange, HistoryRecord, HistoryResolution } from "../../store.js";
+import type { HistoryMerge, HistoryPage, HistoryRange, HistoryRecord, HistoryResolution } from "../../store.js";
 import { itemOf, numberOf, stringOf, type Item } from "./connection/attributes.js";
 import { inParts } from "./connection/in-parts.js";
 import { Change } from "./connection/expressions.js";
-import type { Table, TransactItem } from "./connection/table.js";
+import type { Page, Table, TransactItem } from "./connection/table.js";
 import { ttlSeconds } from "./jobs/items.js";
 import { historyKey, sortableTime, type Key } from "./jobs/item-keys.js";
 
@@ -31,19 +31,25 @@ export class HistoryRecords {
     await inParts(records, CONCURRENT_WRITES, (record) => this.#table.put(recordItem(record, now)));
   }
 
-  async read({ resolution, from, to, limit, after }: HistoryRange): Promise<HistoryRecord[]> {
+  /** As many records as one request returns: up to a megabyte. */
+  async read({ resolution, from, to, limit, after }: HistoryRange): Promise<HistoryPage> {
     const last = after === null ? null : recordKey(after);
     const start = last !== null && last > sortableTime(from) ? last : sortableTime(from);
     const end = sortableTime(to);
-    if (limit <= 0 || start >= end) return [];
-    const found: HistoryRecord[] = [];
-    const request = { hash: historyKey(resolution), from: start, below: end, consistent: true };
+    if (limit <= 0 || start >= end) return { records: [], next: null };
     // One more, because the last record of the previous page is read again.
-    for await (const page of this.#table.pages({ ...request, limit: Math.min(LARGEST_PAGE, limit + 1) })) {
-      found.push(...page.filter((item) => stringOf(item, "sk") !== last).map((item) => readRecord(item, resolution)));
-      if (found.length >= limit) break;
-    }
-    return found.slice(0, limit);
+    const request = { hash: historyKey(resolution), from: start, below: end, consistent: true, limit: limit + 1 };
+    let found: HistoryRecord[];
+    let page: Page = { items: [], next: null };
+    do {
+      page = await this.#table.query({ ...request, after: page.next });
+      const others = page.items.filter((item) => stringOf(item, "sk") !== last);
+      found = others.map((item) => readRecord(item, resolution));
+    } while (found.length === 0 && page.next !== null);
+    const records = found.slice(0, limit);
+    const newest = records.at(-1);
+    const isEnd = newest === undefined || (page.next === null && found.length <= limit);
+    return { records, next: isEnd ? null : { at: newest.at, writer: newest.writer } };
   }
 
   /**

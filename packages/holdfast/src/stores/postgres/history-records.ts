@@ -1,10 +1,11 @@
-import type { HistoryMerge, HistoryRange, HistoryRecord, HistoryResolution } from "../../store.js";
+import type { HistoryMerge, HistoryPage, HistoryRange, HistoryRecord, HistoryResolution } from "../../store.js";
 import type { Runner } from "./connection/db.js";
+import { historyPage } from "../history-page.js";
 import { rowsOf, type Sql } from "./connection/sql.js";
 
 export interface HistoryOperations {
   put(runner: Runner, records: readonly HistoryRecord[]): Promise<void>;
-  read(runner: Runner, range: HistoryRange): Promise<HistoryRecord[]>;
+  read(runner: Runner, range: HistoryRange): Promise<HistoryPage>;
   merge(runner: Runner, merge: HistoryMerge): Promise<boolean>;
   purge(runner: Runner, request: { resolution: HistoryResolution; before: number; limit: number }): Promise<number>;
 }
@@ -63,10 +64,11 @@ export function historyOperations(sql: Sql): HistoryOperations {
     async read(runner, { resolution, from, to, limit, after }) {
       const position = [after?.at ?? Number.MIN_SAFE_INTEGER, after?.writer ?? ""];
       const rows = await runner.run(read, [resolution, from, to, ...position, limit]);
-      return rows.map((row) => {
+      const records = rows.map((row): HistoryRecord => {
         const [of, at, writer, data] = row as [HistoryResolution, number, string, string];
         return { resolution: of, at, writer, data };
       });
+      return historyPage(records, limit);
     },
     async merge(runner, { record: { resolution, at, writer, data }, replaced }) {
       const byWriter = [...new Map(replaced.map((each) => [each.writer, each.data]))];

@@ -1,9 +1,10 @@
 import type { Database } from "better-sqlite3";
-import type { HistoryMerge, HistoryRange, HistoryRecord, HistoryResolution } from "../../store.js";
+import type { HistoryMerge, HistoryPage, HistoryRange, HistoryRecord, HistoryResolution } from "../../store.js";
+import { historyPage } from "../history-page.js";
 
 export interface HistoryOperations {
   put(records: readonly HistoryRecord[]): void;
-  read(range: HistoryRange): HistoryRecord[];
+  read(range: HistoryRange): HistoryPage;
   merge(merge: HistoryMerge): boolean;
   purge(request: { resolution: HistoryResolution; before: number; limit: number }): number;
 }
@@ -27,12 +28,10 @@ export function historyOperations(db: Database): HistoryOperations {
     put(records) {
       for (const record of records) put.run(record);
     },
-    read: ({ after, ...range }) =>
-      read.all({
-        ...range,
-        afterAt: after?.at ?? Number.MIN_SAFE_INTEGER,
-        afterWriter: after?.writer ?? "",
-      }) as HistoryRecord[],
+    read: ({ after, ...range }) => {
+      const position = { afterAt: after?.at ?? Number.MIN_SAFE_INTEGER, afterWriter: after?.writer ?? "" };
+      return historyPage(read.all({ ...range, ...position }) as HistoryRecord[], range.limit);
+    },
     merge({ record, replaced }) {
       const { resolution, at } = record;
       if (replaced.some(({ writer, data }) => dataOf.get(resolution, at, writer) !== data)) return false;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { LIMITS } from "../../defaults.js";
-import type { HistoryRange, HistoryRecord, HistoryResolution, Store } from "../../store.js";
+import type { HistoryPage, HistoryRange, HistoryRecord, HistoryResolution, Store } from "../../store.js";
 import { MINUTE, newHistoryRecord } from "./builders.js";
 import { handlesOf, type DefineCase } from "./scene.js";
 
@@ -65,17 +65,20 @@ function recordCases(test: DefineCase): void {
     const after = { at: T0, writer: "AZ" };
     const rest = await store.history({ resolution: "minute", from: 0, to: 2 * T0, limit: 2, after });
     assert.deepEqual(
-      rest.map(({ writer }) => writer),
+      rest.records.map(({ writer }) => writer),
       ["Ab", "B"],
     );
   });
 
-  test("a page has many records of the maximum size", async ({ store }) => {
+  test("pages have records of the maximum size", async ({ store }) => {
     const data = JSON.stringify("x".repeat(LIMITS.historyBytes - 2));
     const records = Array.from({ length: 8 }, (_, nth) => newHistoryRecord({ writer: `w${nth}`, data }));
     await store.putHistory(records);
-    const found = await store.history({ resolution: "minute", from: 0, to: 2 * T0, limit: 8, after: null });
-    assert.equal(found.length, 8, "a page is short only at the end");
+    const found = await all(store, {}, 8);
+    assert.deepEqual(
+      found.map(({ writer }) => writer),
+      records.map(({ writer }) => writer),
+    );
     assert.ok(found.every((record) => record.data === data));
   });
 }
@@ -202,12 +205,19 @@ async function all(store: Store, range: Partial<HistoryRange> = {}, limit = 100)
   const found: HistoryRecord[] = [];
   let after: HistoryRange["after"] = null;
   for (;;) {
-    const page = await store.history({ resolution: "minute", from: 0, to: 2 * T0, ...range, limit, after });
-    assert.ok(page.length <= limit, "a page has no more than its limit");
-    found.push(...page);
-    const last = page.at(-1);
-    if (last === undefined || page.length < limit) return found;
-    after = { at: last.at, writer: last.writer };
+    const page: HistoryPage = await store.history({
+      resolution: "minute",
+      from: 0,
+      to: 2 * T0,
+      ...range,
+      limit,
+      after,
+    });
+    assert.ok(page.records.length <= limit, "a page has no more than its limit");
+    found.push(...page.records);
+    if (page.next === null) return found;
+    assert.ok(page.records.length > 0, "a page that is not the last has records");
+    after = page.next;
   }
 }
 

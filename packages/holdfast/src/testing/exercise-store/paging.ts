@@ -57,6 +57,46 @@ export function pagingCases(test: DefineCase): void {
     }
   });
 
+  test("a page ends before its payloads exceed a number of bytes", async ({ store, clock }) => {
+    const input = (length: number): string => JSON.stringify("ü".repeat((length - 2) / 2));
+    const created: NewJob[] = [];
+    for (const length of [600, 2_000, 40, 60, 100, 900, 20, 1_000]) {
+      const job = newJob({ input: input(length), ...(created.length === 0 && { queue: "first" }) });
+      await addAll(store, [job]);
+      created.push(job);
+      await clock.advance(1);
+    }
+    for (const filter of [{}, { types: [created[0]?.type ?? ""] }, { ids: ids(created) }]) {
+      for (const request of ORDERS) {
+        const pages = await pagesOf(store, filter, { ...request, bytes: 1_000 });
+        const what = JSON.stringify([filter, request]);
+        const sizes = pages.map((page) => page.map((job) => Buffer.byteLength(job.input)));
+        const sum = (page: readonly number[]): number => page.reduce((total, bytes) => total + bytes, 0);
+        assert.ok(
+          sizes.every((page) => page.length <= 1 || sum(page) <= 1_000),
+          `${what}: ${JSON.stringify(sizes)}`,
+        );
+        assert.deepEqual(ids(pages.flat()).toSorted(), ids(created).toSorted(), what);
+      }
+    }
+    const oldest = await pagesOf(store, {}, { order: "oldest", bytes: 1_000 });
+    assert.deepEqual(
+      oldest.map(({ length }) => length),
+      [1, 1, 3, 2, 1],
+    );
+    const bare = await store.list({}, { limit: 10, cursor: null, payloads: false, bytes: 1_000 });
+    assert.equal(bare.jobs.length, created.length, "without payloads there is no limit");
+    await finish(store, await claimOne(store, { queues: ["first"] }), "completed", {
+      output: JSON.stringify("x".repeat(5_000)),
+    });
+    const around = await pagesOf(store, {}, { order: "oldest", bytes: 7_100 });
+    assert.deepEqual(
+      around.map(({ length }) => length),
+      [1, 7],
+      "outputs and inputs of finished jobs count too",
+    );
+  });
+
   test("a list in any order returns every job once", async ({ store, clock }) => {
     const start = clock.now();
     const created: NewJob[] = [];

@@ -353,15 +353,17 @@ export function queryCases(test: DefineCase): void {
       const { queue, priority, dueAt } = await recordOf(store, id);
       return store.countAhead({ id, queue, priority, dueAt: dueAt ?? 0 }, atMost);
     };
-    assert.equal(await ahead(), 4);
-    assert.deepEqual([await ahead(4), await ahead(3), await ahead(1), await ahead(0)], [4, 3, 1, 0]);
-    await store.cancel(before.slice(0, 1));
-    assert.equal(await ahead(), 3);
-    await claimOne(store, { queues: ["default"] });
-    assert.equal(await ahead(), 2, "a leased job is not ahead");
-    await clock.advance(MINUTE);
-    // The job with the delay, and the lease that has expired.
-    assert.equal(await ahead(), 4);
+    if (store.capabilities.strictOrder) {
+      assert.equal(await ahead(), 4);
+      assert.deepEqual([await ahead(4), await ahead(3), await ahead(1), await ahead(0)], [4, 3, 1, 0]);
+      await store.cancel(before.slice(0, 1));
+      assert.equal(await ahead(), 3);
+      await claimOne(store, { queues: ["default"] });
+      assert.equal(await ahead(), 2, "a leased job is not ahead");
+      await clock.advance(MINUTE);
+      // The job with the delay, and the lease that has expired.
+      assert.equal(await ahead(), 4);
+    } else assert.ok((await ahead(3)) <= 3, "an estimate is at most as large");
     await store.update([{ id, priority: 10 }]);
     assert.equal(await ahead(), 0);
   });

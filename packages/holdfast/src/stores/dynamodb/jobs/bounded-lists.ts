@@ -1,9 +1,10 @@
 import { createHash } from "node:crypto";
 import { isFinished } from "../../../job/state.js";
 import type { JobFilter, JobPage, PageRequest } from "../../../store.js";
-import { numberOf, stringOf, type Item } from "../connection/attributes.js";
+import { stringOf, type Item } from "../connection/attributes.js";
 import type { Config, SharedConfig } from "../connection/config.js";
 import type { Page, Table } from "../connection/table.js";
+import { fittingJobs } from "./fitting-jobs.js";
 import { CHILDREN, classOf, ERRORS, idOf, jobKey, LIST_CLASSES, LISTED, LIVE, OWNED, type Key } from "./item-keys.js";
 import { isDeleted, storedJob } from "./items.js";
 import { inputsOf } from "./job-details.js";
@@ -53,8 +54,6 @@ type Index = typeof LISTED | typeof OWNED | typeof CHILDREN | typeof ERRORS;
 const MAX_QUERIES = 6;
 // As many jobs as one BatchGetItem request reads.
 const MAX_JOBS = 100;
-// BatchGetItem returns at most 16 MB.
-const MAX_INPUT_BYTES = 8_000_000;
 // Entries of live jobs read by one query if few of them match, about 500 KB.
 const MAX_ENTRIES = 2_000;
 const ID = /^[0-9a-f-]{36}$/;
@@ -80,7 +79,7 @@ export class BoundedLists {
   }
 
   async page(filter: JobFilter, page: PageRequest, position: Position, now: number): Promise<JobPage> {
-    const { limit, payloads = true, order = "newest" } = page;
+    const { limit, payloads = true, order = "newest", bytes } = page;
     const window = windowOf(filter, position.listed, order);
     if (isEmptyWindow(window)) return { jobs: [], cursors: [], cursor: null };
     const request = { position, window, wanted: Math.min(limit, MAX_JOBS), queries: MAX_QUERIES };
@@ -92,8 +91,13 @@ export class BoundedLists {
     const matching = found.filter(
       ({ item, listed }) => listedOf(item) === listed && !isDeleted(item, now) && matches(item, filter),
     );
-    const most = Math.min(limit, payloads ? fittingInputs(matching.map(({ item }) => item)) : matching.length);
-    const shown = matching.slice(0, most);
+    const fitting = payloads
+      ? fittingJobs(
+          matching.map(({ item }) => item),
+          bytes,
+        )
+      : matching.length;
+    const shown = matching.slice(0, Math.min(limit, fitting));
     const items = shown.map(({ item }) => item);
     const cursors = shown.map((each) => cursorOf(each.position));
     const end = shown.length < matching.length ? shown.at(-1)?.position : next;
@@ -275,14 +279,4 @@ function placeIn(by: Place["by"], { place }: Position): Place {
   if (place === null) return { by, group: "", at: null };
   if (place.by !== by) throw foreignCursor();
   return place;
-}
-
-/** How many jobs have inputs that one request reads, at least one. */
-function fittingInputs(jobs: readonly Item[]): number {
-  let bytes = 0;
-  const end = jobs.findIndex((job, nth) => {
-    bytes += job["input_at"] === undefined ? 0 : (numberOf(job, "bytes") ?? 0);
-    return nth > 0 && bytes > MAX_INPUT_BYTES;
-  });
-  return end === -1 ? jobs.length : end;
 }

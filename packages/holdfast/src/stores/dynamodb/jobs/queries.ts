@@ -4,6 +4,7 @@ import { stringOf, type Item } from "../connection/attributes.js";
 import type { Config, SharedConfig } from "../connection/config.js";
 import type { Page, Table } from "../connection/table.js";
 import { BoundedLists } from "./bounded-lists.js";
+import { fittingJobs } from "./fitting-jobs.js";
 import { CHILDREN, classOf, ERRORS, idOf, jobKey, LIST_CLASSES, LISTED, LIVE, OWNED } from "./item-keys.js";
 import { isDeleted, readItem, storedJob } from "./items.js";
 import { inputsOf, wholeJob } from "./job-details.js";
@@ -45,7 +46,7 @@ export class Queries {
 
   async list(filter: JobFilter, page: PageRequest, now: number): Promise<JobPage> {
     if (matchesNothing(filter)) return NO_JOBS;
-    const { limit, payloads = true, order = "newest", anyOrder = false } = page;
+    const { limit, payloads = true, order = "newest", anyOrder = false, bytes } = page;
     const position = positionOf(page.cursor, { anyOrder });
     if (anyOrder) return this.#bounded.page(filter, page, position, now);
     const window = windowOf(filter, position.listed, order);
@@ -66,11 +67,12 @@ export class Queries {
       stoppedAt = listedOf(items.at(-1) ?? {});
       break;
     }
-    const shown = jobs.slice(0, limit);
+    const fitting = payloads && bytes !== undefined ? fittingJobs(jobs, bytes) : jobs.length;
+    const shown = jobs.slice(0, Math.min(limit, fitting));
     const inputs = payloads ? await inputsOf(this.#table, shown) : new Map<string, string>();
     const bare = payloads ? {} : { input: "null", output: null };
     const last = shown.at(-1);
-    const next = jobs.length > limit && last !== undefined ? listedOf(last) : stoppedAt;
+    const next = jobs.length > shown.length && last !== undefined ? listedOf(last) : stoppedAt;
     const cursorAt = (listed: string): string => cursorOf({ listed, place: null });
     return {
       jobs: shown.map((item) => ({ ...storedJob(item, { inputs }), ...bare })),

@@ -65,6 +65,17 @@ export function queryOperations(sql: Sql): QueryOperations {
       `SELECT ${columns(true, payloads)} FROM ${s}.live j WHERE id = ANY ($1::uuid[])
        UNION ALL SELECT ${columns(false, payloads)} FROM ${s}.archive j WHERE id = ANY ($1::uuid[]) ORDER BY ${JOB.seq + 1} DESC`,
     );
+  // Reads outputs one by one, and only until the limit is exceeded. A job that was deleted meanwhile has no size.
+  const fitting = sql.statement(
+    "list_fitting",
+    `WITH RECURSIVE sizes AS (
+       SELECT 0 AS n, 0::bigint AS before, 0::bigint AS bytes
+       UNION ALL SELECT p.n + 1, p.bytes, p.bytes + coalesce(
+         (SELECT j.input_bytes FROM ${s}.live j WHERE j.seq = ($1::bigint[])[p.n + 1]),
+         (SELECT j.input_bytes + coalesce(pg_catalog.octet_length(j.output::text), 0) FROM ${s}.archive j WHERE j.seq = ($1::bigint[])[p.n + 1]), 0)
+       FROM sizes p WHERE p.n < pg_catalog.cardinality($1::bigint[]) AND (p.bytes <= $2::bigint OR p.before = 0)
+     ) SELECT pg_catalog.max(n) FROM sizes WHERE bytes <= $2::bigint OR before = 0`,
+  );
   const fullByIds = byIds("list_ids", true);
   const bareByIds = byIds("list_bare_ids", false);
   const findPage = pageFinder(sql);
@@ -124,14 +135,21 @@ export function queryOperations(sql: Sql): QueryOperations {
       return readRecord(row, { attempts: history, log: lines });
     },
     async list(runner, filter, page, now) {
-      const { limit, payloads = true, order } = page;
+      const { limit, payloads = true, order, bytes } = page;
       if (isByIds(filter, page)) {
         const valid = filter.ids?.filter((id) => isUuid.test(id)) ?? [];
         const rows = valid.length === 0 ? [] : await runner.run(payloads ? fullByIds : bareByIds, [valid]);
         return pageOfRows(order === "oldest" ? rows.toReversed() : rows, null);
       }
       const found = await findPage(runner, filter, page, now);
-      const { passed, cursor: next } = pageOf(found, limit);
+      let { passed, cursor: next } = pageOf(found, limit);
+      if (payloads && bytes !== undefined && passed > 1) {
+        const [[fits] = []] = await runner.run(fitting, [found.seqs.slice(0, passed), bytes]);
+        if ((fits as number) < passed) {
+          passed = fits as number;
+          next = cursorAfter(found.seqs[passed - 1] ?? 0);
+        }
+      }
       const shown = found.seqs.slice(0, passed);
       const rows = shown.length === 0 ? [] : await runner.run(payloads ? full : bare, [shown]);
       return pageOfRows(order === "oldest" ? rows.toReversed() : rows, next);
@@ -176,8 +194,9 @@ export function needsSnapshot({ ids: _ids, ...others }: JobFilter): boolean {
 }
 
 /** Jobs that are asked for by nothing but their ids need no plan: one statement reads them. */
-function isByIds(filter: JobFilter, { limit, cursor }: PageRequest): boolean {
-  return filter.ids !== undefined && !needsSnapshot(filter) && cursor === null && filter.ids.length <= limit;
+function isByIds(filter: JobFilter, { limit, cursor, bytes }: PageRequest): boolean {
+  const isWhole = cursor === null && bytes === undefined;
+  return filter.ids !== undefined && !needsSnapshot(filter) && isWhole && filter.ids.length <= limit;
 }
 
 /** The columns of a job, in order, with the SQL of each; the tables differ in the empty ones. */

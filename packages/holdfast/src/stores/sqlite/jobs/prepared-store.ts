@@ -64,7 +64,7 @@ export interface Operations {
   errorGroups(now: number, limit: number): S.ErrorGroupRecord[];
   purgeErrorGroups(now: number, before: number): number;
   putHistory(now: number, records: readonly S.HistoryRecord[]): void;
-  history(now: number, range: S.HistoryRange): S.HistoryRecord[];
+  history(now: number, range: S.HistoryRange): S.HistoryPage;
   mergeHistory(now: number, merge: S.HistoryMerge): boolean;
   purgeHistory(now: number, request: { resolution: S.HistoryResolution; before: number; limit: number }): number;
   recordTransitions(now: number, forMs: number): string;

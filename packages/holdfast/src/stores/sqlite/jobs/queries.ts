@@ -1,4 +1,5 @@
 import type { Database } from "better-sqlite3";
+import { jsonBytes } from "../../../job/json.js";
 import type { FinishedState, State } from "../../../job/state.js";
 import type {
   JobFilter,
@@ -112,13 +113,21 @@ export function queryOperations(db: Database, lanes: Lanes, history: History): Q
 
   // In one snapshot: a write of another process between two statements must not hide a job.
   const list = db.transaction((filter: JobFilter, page: PageRequest, now: number): JobPage => {
-    const { limit, payloads = true } = page;
+    const { limit, payloads = true, bytes = Infinity } = page;
     const found = findPage(filter, page, now);
     const { passed, cursor: next } = pageOf(found, limit);
-    const shown = found.seqs.slice(0, passed);
     const record = payloads ? bySeq : bareBySeq;
-    const jobs = shown.map((seq) => readRecord(record.get(seq) as RecordRow, { attempts: [], log: [] }));
-    return { jobs, cursors: shown.map(cursorAfter), cursor: next };
+    const jobs: StoredJob[] = [];
+    const cursors: string[] = [];
+    let read = 0;
+    for (const seq of found.seqs.slice(0, passed)) {
+      const row = record.get(seq) as RecordRow;
+      if (payloads && bytes < Infinity) read += jsonBytes(row.input) + jsonBytes(row.output ?? "");
+      if (read > bytes && jobs.length > 0) return { jobs, cursors, cursor: cursors.at(-1) ?? null };
+      jobs.push(readRecord(row, { attempts: [], log: [] }));
+      cursors.push(cursorAfter(seq));
+    }
+    return { jobs, cursors, cursor: next };
   });
   const skip = db.transaction((filter: JobFilter, page: PageRequest, now: number): Skipped =>
     pageOf(findPage(filter, page, now), page.limit),
