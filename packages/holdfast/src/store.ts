@@ -9,6 +9,7 @@ import type {
 import type { ErrorGroupRecord } from "./job/error-group.js";
 import type { FinishedState, State } from "./job/state.js";
 import type * as Operation from "./job/stored-operation.js";
+import type { JobFilter, JobPage, PageRequest, Skipped } from "./job/stored-list.js";
 import type { QueuePosition, QueueRecord, StatsRequest, StoreStats } from "./job/stored-queue.js";
 import type * as Step from "./job/stored-step.js";
 import type { TransitionPage } from "./job/transition.js";
@@ -37,6 +38,7 @@ export type * from "./access/stored-access.js";
 export type * from "./history/stored-history.js";
 export type * from "./job/error-group.js";
 export type * from "./job/stored-job.js";
+export type * from "./job/stored-list.js";
 export type * from "./job/stored-operation.js";
 export type * from "./job/stored-queue.js";
 export type * from "./job/stored-step.js";
@@ -508,60 +510,6 @@ export type SettleResult = "applied" | "cancelled" | "lost" | "awake";
 export interface Note extends LeaseRef {
   progress: StoredProgress | null;
   log: readonly { at: number; line: string }[];
-}
-
-export interface JobFilter {
-  /** At most `LIMITS.listIds`. */
-  ids?: readonly string[] | undefined;
-  states?: readonly State[] | undefined;
-  types?: readonly string[] | undefined;
-  queues?: readonly string[] | undefined;
-  user?: string | undefined;
-  tag?: string | undefined;
-  /** Jobs created by this schedule. */
-  schedule?: string | undefined;
-  /** Jobs enqueued by the handler of this job. */
-  parent?: string | undefined;
-  priority?: number | undefined;
-  /** Jobs whose current error is in this group. */
-  fingerprint?: string | undefined;
-  createdAfter?: number | undefined;
-  createdBefore?: number | undefined;
-}
-export interface PageRequest {
-  /** The maximum number of jobs. */
-  limit: number;
-  /** Where the previous page ended; null for the first page. */
-  cursor: string | null;
-  /** False: jobs are returned with the input `null` and without output, and large payloads are not read. Default true. */
-  payloads?: boolean | undefined;
-  /**
-   * The maximum total size of the inputs and outputs that are read, in bytes; the page ends before the job that would exceed it. The
-   * first job is listed whatever its size. Default: no limit.
-   */
-  bytes?: number | undefined;
-  /** Default `newest`. A cursor belongs to one order. */
-  order?: "newest" | "oldest" | undefined;
-  /**
-   * True: the jobs may come in any order, if that limits the work of the call. A metered store then takes at most ten requests.
-   * Over all pages, a job that matches all along is found once, or twice if it changes meanwhile. A job may be missed only if
-   * it was changed to be due earlier, or to another queue or priority. Jobs enqueued meanwhile may be found. A cursor belongs to
-   * lists with the same value. Default false.
-   */
-  anyOrder?: boolean | undefined;
-}
-export interface JobPage {
-  jobs: StoredJob[];
-  /** For each job: where the list continues after it, like `cursor`. */
-  cursors: string[];
-  /** Where the next page begins: at most 200 letters, digits, `_` and `-`. Null at the end of the list. */
-  cursor: string | null;
-}
-
-/** `passed`: how many jobs were skipped. `cursor`: where the next page begins; null at the end of the list. */
-export interface Skipped {
-  passed: number;
-  cursor: string | null;
 }
 
 export type CancelResult = "cancelled" | "requested" | "finished" | "missing";
