@@ -198,6 +198,23 @@ const detail = z
     log: z.array(z.object({ at: time, line: z.string() })),
   })
   .meta({ id: "Job" });
+const step = z
+  .object({
+    name: z.string(),
+    member: z.int(),
+    kind: z.enum(["run", "sleep", "event", "job"]),
+    state: z.enum(["waiting", "done", "failed"]),
+    event: z.string().nullable(),
+    job: z.string().nullable(),
+    value: z.unknown(),
+    error: z.object({ message: z.string(), code: z.string().nullable() }).nullable(),
+    tries: z.int(),
+    fence: z.int(),
+    startedAt: time,
+    endedAt: time.nullable(),
+    until: time.nullable(),
+  })
+  .meta({ id: "Step" });
 const enqueued = z.object({ id: z.string(), duplicate: z.boolean(), replaced: z.boolean() }).meta({ id: "Enqueued" });
 const counts = z.record(state, z.int()).meta({ id: "Counts" });
 const stats = z
@@ -386,6 +403,10 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
     input: z.strictObject(byJob),
     result: z.object({ text: z.string(), reasons: z.array(reason) }),
   },
+  "jobs.steps": {
+    input: z.strictObject(byJob),
+    result: z.object({ steps: z.array(step), total: z.int() }),
+  },
   "jobs.enqueue": {
     input: z.strictObject({
       type: string(LIMITS.typeLength),
@@ -518,6 +539,16 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
   "queues.resumeAll": { input: none, result: pausedAll },
   "queues.pause": { input: z.strictObject(byQueue), result: paused },
   "queues.resume": { input: z.strictObject(byQueue), result: paused },
+  "events.emit": {
+    input: z.strictObject({
+      event: string(LIMITS.eventNameLength).describe("The name of the event, such as `paid:o-17`."),
+      payload: z.unknown().optional(),
+      keep: duration
+        .optional()
+        .describe("How long it is kept for jobs that wait for it later. Default 7 days, at most 90."),
+    }),
+    result: z.object({ event: z.string(), first: z.boolean() }),
+  },
   "keys.free": {
     input: z.strictObject({
       key: string(LIMITS.keyLength).describe("The unique key."),
