@@ -1,0 +1,64 @@
+import type { NewEvent } from "../../../store.js";
+import { itemOf, numberOf, stringOf, type Item } from "../connection/attributes.js";
+import { Change } from "../connection/expressions.js";
+import { eventKey } from "../jobs/item-keys.js";
+import { ttlSeconds, wakeNote } from "../jobs/items.js";
+
+/**
+ * The item of an event has its payload while the event is kept. Before that, it may be a mark that jobs wait for the event. Every
+ * write gives it a new `version`: an event that is put under the version that was read has found all waiters, because each of them
+ * writes this item in its own transaction.
+ */
+
+// DynamoDB deletes the item some time after that. Until then, an emit that a crash has interrupted is completed.
+const KEPT_AT_LEAST_MS = 86_400_000;
+
+/** `hasWaiters`: they have not been told, and a note in an index says so. */
+export function eventItem(
+  { name, payload, keepMs }: NewEvent,
+  { version, shard, hasWaiters }: { version: string; shard: number; hasWaiters: boolean },
+  now: number,
+): Item {
+  return itemOf({
+    ...eventKey(name),
+    name,
+    version,
+    payload,
+    at: now,
+    keep_until: now + keepMs,
+    ttl: ttlSeconds(now + Math.max(keepMs, KEPT_AT_LEAST_MS)),
+    ...(hasWaiters ? wakeNote({ id: name, shard }, now) : {}),
+  });
+}
+
+/** A condition: nothing has written the item since it was read. */
+export function ifSameVersion(head: Item | null): Change {
+  const change = new Change();
+  const version = head === null ? null : stringOf(head, "version");
+  return change.when(version === null ? "attribute_not_exists(#pk)" : `#version = ${change.value(version)}`);
+}
+
+/** The payload of an event that is kept; null if there is none. */
+export function keptPayload(head: Item | null, now: number): string | null {
+  if (head === null || (numberOf(head, "keep_until") ?? 0) <= now) return null;
+  return stringOf(head, "payload");
+}
+
+/** Whether the waiters of an event may not have been told. */
+export function isNoted(head: Item | null): boolean {
+  return head?.["expiry"] !== undefined;
+}
+
+/** Marks that a job waits for the event. Fails if the event is kept, or was and has not told all of its waiters. */
+export function waiterMark(version: string, now: number): Change {
+  const change = new Change().set({ version, ttl: ttlSeconds(now + KEPT_AT_LEAST_MS) });
+  change.remove("payload", "at", "keep_until", "name");
+  const isOver = `#keep_until <= ${change.value(now)} AND attribute_not_exists(#expiry)`;
+  return change.when(`attribute_not_exists(#payload) OR (${isOver})`);
+}
+
+/** All waiters were told. */
+export function toldEvent(event: Item): Change {
+  const change = new Change().remove("expiry", "expires");
+  return change.when(`#version = ${change.value(stringOf(event, "version") ?? "")}`);
+}
