@@ -3,7 +3,15 @@ import type { ClaimedJob, Store } from "holdfast/store";
 import { fakeClock, type FakeClock } from "holdfast/testing";
 import { expect, onTestFinished } from "vitest";
 import { add, claim, claimOne, finish, LEASE_MS, SECOND } from "#src/testing/exercise-store/builders.js";
-import { childOf, keepStep, newChild, onlyStep, park, waitFor } from "#src/testing/exercise-store/step-builders.js";
+import {
+  childOf,
+  eventOf,
+  keepStep,
+  newChild,
+  onlyStep,
+  park,
+  waitFor,
+} from "#src/testing/exercise-store/step-builders.js";
 import { openCrashing, type Crashing } from "./crashing.js";
 import { openScene } from "./scene.js";
 import type { Server } from "./server.js";
@@ -82,16 +90,23 @@ export async function crashAfterEach(
   rounds: (round: string) => Promise<{ work: () => Promise<unknown>; check: (what: string) => Promise<void> }>,
 ): Promise<number> {
   const first = await rounds("counted");
+  await readConfig(scene);
   scene.takeCount();
   await first.work();
   const requests = scene.takeCount();
   await first.check("without a crash");
   for (let sent = 0; sent < requests; sent++) {
     const { work, check } = await rounds(`crash ${sent}`);
+    await readConfig(scene);
     scene.crashAfter(sent);
     await work().catch(() => {});
     scene.crashAfter(Number.POSITIVE_INFINITY);
     await check(`after ${sent} of ${requests} requests`);
   }
   return requests;
+}
+
+/** The shared config is read once a minute. Without this, some rounds would send one request more than others. */
+async function readConfig({ store, clock }: CrashScene): Promise<void> {
+  await store.emit([eventOf(`read config ${clock.now()}`)]);
 }
