@@ -28,8 +28,8 @@ describe.each(FAULTS)("%s", (_what, begin) => {
     const { proxy, again, direct } = await openScene(server, { shards: 2, requests: 16, marginMs: 0 });
     const stores = Array.from({ length: WORKERS }, () => again());
     const reader = direct();
-    const parents = await addAll(reader, newJobs(PARENTS, { queue: "parents", maxAttempts: 100 }));
     begin(proxy);
+    const parents = await addAll(stores[0] as Store, newJobs(PARENTS, { queue: "parents", maxAttempts: 100 }));
     const done = new Set<string>();
     const results = new Map<string, Set<string | null>>();
     const workers = stores.map(async (store, worker) => {

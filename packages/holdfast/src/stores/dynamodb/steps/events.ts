@@ -5,9 +5,9 @@ import { eventKey } from "../jobs/item-keys.js";
 import { ttlSeconds, wakeNote } from "../jobs/items.js";
 
 /**
- * The item of an event has its payload while the event is kept. Before that, it may be a mark that jobs wait for the event. Every
- * write gives it a new `version`: an event that is put under the version that was read has found all waiters, because each of them
- * writes this item in its own transaction.
+ * The item of an event has its payload while the event is kept. Before that, it may be a mark that jobs wait for the event: each of them
+ * writes this item in its own transaction, if no event is kept. So the waiters that are read after an event was put are all. An event is
+ * put without a note, and its waiters are not read, if there were none and the `version` of the item is still that which was read then.
  */
 
 // DynamoDB deletes the item some time after that. Until then, an emit that a crash has interrupted is completed.
@@ -52,7 +52,11 @@ export function isNoted(head: Item | null): boolean {
 /** Marks that a job waits for the event. Fails if the event is kept, or was and has not told all of its waiters. */
 export function waiterMark(version: string, now: number): Change {
   const change = new Change().set({ version, ttl: ttlSeconds(now + KEPT_AT_LEAST_MS) });
-  change.remove("payload", "at", "keep_until", "name");
+  return ifNotKept(change.remove("payload", "at", "keep_until", "name"), now);
+}
+
+/** A condition: no event is kept, and the last one has told all of its waiters. */
+export function ifNotKept(change: Change, now: number): Change {
   const isOver = `#keep_until <= ${change.value(now)} AND attribute_not_exists(#expiry)`;
   return change.when(`attribute_not_exists(#payload) OR (${isOver})`);
 }

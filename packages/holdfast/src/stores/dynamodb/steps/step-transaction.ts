@@ -128,14 +128,14 @@ export class StepTransaction {
   /** Finds out how the topic has ended, if it has, and writes the input of the child. */
   async #prepare(plan: Plan, lease: HeldLease, now: number): Promise<void> {
     const { write, draft, head } = plan;
-    if (hasEnded(plan)) return;
-    plan.end = null;
-    if (write.to !== "waiting") return;
-    const payload = keptPayload(head, now);
-    if (payload !== null && eventOf(write.topic) !== null) plan.end = { value: payload, failure: null };
-    else if (head !== null && isNoted(head)) {
-      await this.#waits.completeEvent(head, now);
-      plan.head = null;
+    if (hasEnded(plan) || write.to !== "waiting") return;
+    if (eventOf(write.topic) !== null) {
+      const payload = keptPayload(head, now);
+      plan.end = payload === null ? null : { value: payload, failure: null };
+      if (head !== null && payload === null && isNoted(head)) {
+        await this.#waits.completeEvent(head, now);
+        plan.head = null;
+      }
     }
     const child = jobOf(write.topic);
     if (plan.child === "unread" && child !== null) {

@@ -25,7 +25,7 @@ import {
 } from "../jobs/item-keys.js";
 import { isDeleted, readItem, ttlSeconds, wakeNote, type JobItem } from "../jobs/items.js";
 import { awaitersOf, type Awaiter } from "./awaiters.js";
-import { eventItem, ifSameVersion, isNoted, keptPayload, toldEvent } from "./events.js";
+import { eventItem, ifNotKept, ifSameVersion, isNoted, keptPayload, toldEvent } from "./events.js";
 import { readFailure, stepEnd, type TopicEnd } from "./step-items.js";
 
 // Waiters of one event, or of one job, that are told at a time. Most of the connections are left to the workers.
@@ -51,7 +51,7 @@ interface Told {
  * deleted, the job is woken if no member of the set is left, and what names the waiter is deleted. Then the note goes. After a crash,
  * `repair` finds the note and repeats what may be missing. A job may be woken without need; its handler then parks again.
  *
- * No wait is missed. An event is put under a version that each waiter changes (see events.ts), and a job ends on the condition that its
+ * No wait is missed. An event and those that wait for it write the same item (see events.ts), and a job ends on the condition that its
  * waiters are those that were read. Of the last members of a set that end together, each deletes its mark before it looks for others.
  */
 export class Waits {
@@ -90,7 +90,8 @@ export class Waits {
       // Its last event has just told all waiters, and is over.
       if (isNoted(head)) continue;
       const item = eventItem(event, { version, shard, hasWaiters }, now);
-      const written = await this.#table.put(item, ifSameVersion(head));
+      const when = hasWaiters ? ifNotKept(new Change(), now) : ifSameVersion(head);
+      const written = await this.#table.put(item, when);
       const isOwn = !written.done && written.found !== null && stringOf(written.found, "version") === version;
       if (!written.done && !isOwn) continue;
       if (hasWaiters) await this.#tellEvent(item, now);
