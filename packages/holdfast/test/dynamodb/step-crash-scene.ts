@@ -76,9 +76,9 @@ export async function parkedParent(
 
 /** Its wait has ended, and it can be claimed and goes on. */
 export async function assertWoken(store: Store, queue: string, ids: readonly string[], what: string): Promise<void> {
-  for (const id of ids) expect((await onlyStep(store, id)).state, what).not.toBe("waiting");
+  for (const id of ids) expect((await onlyStep(store, id)).state, `crash ${what}`).not.toBe("waiting");
   const jobs = await claim(store, { queues: [queue], leaseMs: 10 * LEASE_MS });
-  expect(jobs.map(({ id }) => id).toSorted(), what).toEqual([...ids].toSorted());
+  expect(jobs.map(({ id }) => id).toSorted(), `crash ${what}`).toEqual([...ids].toSorted());
   for (const job of jobs) await finish(store, job);
 }
 

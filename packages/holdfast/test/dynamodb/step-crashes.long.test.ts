@@ -61,7 +61,7 @@ const ENDS: Record<string, End> = {
   },
   reaped: {
     child: { maxAttempts: 1 },
-    before: async ({ clock }) => void (await clock.advance(LEASE_MS)),
+    before: ({ clock }) => clock.advance(LEASE_MS),
     end: (store) => store.reapExpiredLeases(10),
     as: "dead",
   },
@@ -83,14 +83,14 @@ describe.each(Object.entries(ENDS))("a crash after each request of the end of a 
           const step = await onlyStep(survivor, parent);
           const record = await survivor.get(child.id);
           const hasEnded = record === null || record.finishedAt !== null;
-          expect(step.state === "waiting", what).toBe(!hasEnded);
+          expect(step.state === "waiting", `crash ${what}`).toBe(!hasEnded);
           // Another process does it again.
           if (!hasEnded) await given.end(survivor, child);
           const { state, failure } = await onlyStep(survivor, parent);
-          expect(failure?.state ?? "completed", what).toBe(given.as);
-          expect(state, what).toBe(given.as === "completed" ? "done" : "failed");
+          expect(failure?.state ?? "completed", `crash ${what}`).toBe(given.as);
+          expect(state, `crash ${what}`).toBe(given.as === "completed" ? "done" : "failed");
           await assertWoken(survivor, queue, [parent], what);
-          expect(await scene.repair(), what).toBe(0);
+          expect(await scene.repair(), `crash ${what}`).toBe(0);
         },
       };
     });
@@ -127,19 +127,19 @@ it("a crash after each request of a set in several transactions inserts each chi
       async check(what) {
         const stored = new Set((await survivor.steps(parent.id)).map(({ member }) => member));
         for (const [member, { id }] of children.entries())
-          expect((await survivor.get(id)) !== null, what).toBe(stored.has(member));
+          expect((await survivor.get(id)) !== null, `crash ${what}`).toBe(stored.has(member));
         // Some of them end before the next run stores all of them again.
         const early = await claim(survivor, { queues: [`${queue} child`], limit: 20, leaseMs: MINUTE });
         for (const job of early) await finish(survivor, job, "completed", { keep: false });
-        for (const { status } of await survivor.saveSteps(writes)) expect(status, what).toBe("kept");
-        expect(await parkAnyway(survivor, parent), what).toBe("applied");
+        for (const { status } of await survivor.saveSteps(writes)) expect(status, `crash ${what}`).toBe("kept");
+        expect(await parkAnyway(survivor, parent), `crash ${what}`).toBe("applied");
         const late = await claim(survivor, { queues: [`${queue} child`], limit: count, leaseMs: MINUTE });
-        expect(late.length, what).toBe(count - early.length);
+        expect(late.length, `crash ${what}`).toBe(count - early.length);
         await Promise.all(late.map((job) => finish(survivor, job)));
         const states = (await survivor.steps(parent.id)).map(({ state }) => state);
-        expect(states, what).toEqual(Array.from({ length: count }, () => "done"));
+        expect(states, `crash ${what}`).toEqual(Array.from({ length: count }, () => "done"));
         const woken = await claimOne(survivor, { queues: [queue] });
-        expect(woken.id, what).toBe(parent.id);
+        expect(woken.id, `crash ${what}`).toBe(parent.id);
         await finish(survivor, woken);
       },
     };

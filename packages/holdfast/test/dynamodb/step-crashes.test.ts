@@ -26,11 +26,11 @@ describe("a crash after each request", () => {
         async check(what) {
           await scene.repair();
           if (!(await scene.isEmitted(event))) {
-            expect((await onlyStep(survivor, waiters[0] ?? "")).state, what).toBe("waiting");
+            expect((await onlyStep(survivor, waiters[0] ?? "")).state, `crash ${what}`).toBe("waiting");
             expect(await survivor.emit([eventOf(event)])).toEqual([{ first: true }]);
           }
           await assertWoken(survivor, event, waiters, what);
-          expect(await scene.repair(), what).toBe(0);
+          expect(await scene.repair(), `crash ${what}`).toBe(0);
         },
       };
     });
@@ -69,8 +69,8 @@ describe("a crash after each request", () => {
       return {
         work: () => settleOne(store, outcome),
         async check(what) {
-          expect(await settleOne(survivor, outcome), what).toBe("applied");
-          expect(await survivor.steps(id), what).toEqual([]);
+          expect(await settleOne(survivor, outcome), `crash ${what}`).toBe("applied");
+          expect(await survivor.steps(id), `crash ${what}`).toEqual([]);
           expect((await survivor.get(id))?.fence).toBe(fence);
         },
       };
@@ -161,12 +161,12 @@ it("a child that is stored in a call that fails is inserted once", async () => {
       work: () => store.saveSteps([write]),
       async check(what) {
         const [stored] = await survivor.steps(parent.id);
-        expect((await survivor.get(child.id)) !== null, what).toBe(stored !== undefined);
+        expect((await survivor.get(child.id)) !== null, `crash ${what}`).toBe(stored !== undefined);
         await keepStep(survivor, write);
         const claimed = await claimOne(survivor, { queues: [`${queue} child`] });
-        expect(claimed, what).toMatchObject({ id: child.id, fence: 1, input });
+        expect(claimed, `crash ${what}`).toMatchObject({ id: child.id, fence: 1, input });
         await finish(survivor, claimed);
-        expect((await onlyStep(survivor, parent.id)).state, what).toBe("done");
+        expect((await onlyStep(survivor, parent.id)).state, `crash ${what}`).toBe("done");
       },
     };
   });

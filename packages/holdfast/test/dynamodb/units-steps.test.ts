@@ -30,7 +30,7 @@ interface Metered {
   meter: Meter;
   store: DynamoStore;
   clock: FakeClock;
-  costOf(work: () => Promise<unknown>): Promise<Cost>;
+  costOf: (work: () => Promise<unknown>) => Promise<Cost>;
 }
 
 async function metered(): Promise<Metered> {
@@ -68,7 +68,10 @@ async function metered(): Promise<Metered> {
       meter.reset();
       configReads();
       await work();
-      const writes = { ...Object.fromEntries(meter.writes), ...(meter.lost > 0 && { lost: meter.lost }) };
+      const writes: Record<string, number> = {
+        ...Object.fromEntries(meter.writes),
+        ...(meter.lost > 0 && { lost: meter.lost }),
+      };
       const { charged, reported } = meter.transacted;
       if (charged > 0) writes["table"] = (writes["table"] ?? 0) - reported + charged;
       return { writes, requests: sum(meter.requests.values()) - configReads() };

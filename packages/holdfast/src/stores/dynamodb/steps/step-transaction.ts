@@ -4,7 +4,7 @@ import { itemBytes, MAX_ITEM_BYTES, type Item } from "../connection/attributes.j
 import { isInvalidItem } from "../connection/errors.js";
 import { Change } from "../connection/expressions.js";
 import type { Table } from "../connection/table.js";
-import { newRequestToken, type Inserts } from "../jobs/insert.js";
+import { newRequestToken, waitForAll, type Inserts } from "../jobs/insert.js";
 import { jobKey } from "../jobs/item-keys.js";
 import { readItem, type JobItem } from "../jobs/items.js";
 import { ifLeased } from "../jobs/leases.js";
@@ -69,7 +69,7 @@ export class StepTransaction {
     let isCancelled = false;
     for (let trial = 0; left.length > 0; trial++) {
       if (trial === MAX_TRIES) throw new Error(`the steps of job ${lease.id} could not be stored: too many conflicts`);
-      for (const plan of left) await this.#prepare(plan, lease, now);
+      await waitForAll(left.map((plan) => this.#prepare(plan, lease, now)));
       const open = left.filter((plan) => !hasEnded(plan));
       if (open.length < left.length) {
         // These were found and not written, so that nothing has shown yet whether the lease is held.
@@ -95,7 +95,10 @@ export class StepTransaction {
       const [ofJob, ...failed] = written.failed;
       if (ofJob !== undefined) {
         const found = ofJob === null || !isHeld(ofJob, lease) ? null : readItem(ofJob);
-        if (found === null) return void left.forEach((plan) => results.set(plan, LOST));
+        if (found === null) {
+          for (const plan of left) results.set(plan, LOST);
+          return;
+        }
         isCancelled = found.cancelAt !== null;
       }
       this.#learn(left, planned, failed, lease);

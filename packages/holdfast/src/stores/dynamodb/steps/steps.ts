@@ -144,12 +144,13 @@ export class Steps {
   }
 
   /**
-   * Most steps are new, and most events come later. Those that probably exist are read before: a transaction that fails costs more.
+   * Most steps are new, and most events come later. Waits of a job that was claimed before, and steps that failed before, may exist, and
+   * are read: a transaction that fails costs more.
    */
   async #readAhead(writes: readonly StepWrite[]): Promise<Map<string, Item>> {
     const keys = writes.flatMap((write): Key[] => {
       const event = write.to === "waiting" ? eventOf(write.topic) : null;
-      const isOld = write.kind === "run" ? write.tries > 0 : write.to !== "waiting";
+      const isOld = write.kind === "run" ? write.tries > 0 : write.to !== "waiting" || write.fence > 1;
       return [
         ...(isOld ? [stepKey(write.id, write.name, write.member)] : []),
         ...(event === null ? [] : [eventKey(event)]),
