@@ -130,7 +130,7 @@ describe("an emit at the same time", () => {
     expect((await claimOne(survivor)).id).toBe(lease.id);
   });
 
-  it("as the next park: it is refused until its holder was told", async () => {
+  it("as the next park: it is refused until its holder is notified", async () => {
     const scene = await openCrashScene(server);
     const { store, survivor } = scene;
     await add(store);

@@ -56,12 +56,12 @@ describe("a call about steps whose response is lost", () => {
     expect((await onlyStep(store, id)).value).toBe("1");
     const lease = await claimOne(store);
     expect(lease).toMatchObject({ id, fence: 2 });
-    // It was not told of a wake while it is leased.
+    // There is no wake while it is leased.
     await keepStep(store, waitFor(lease, "shipped"));
     await park(store, lease);
   });
 
-  it("parks once, and is told of a wake", async () => {
+  it("parks once, and is woken while it is leased", async () => {
     const { store, proxy } = await openScene(server);
     await add(store);
     const lease = await claimOne(store);

@@ -30,7 +30,7 @@ it.each([
   const child = newChild();
   await keepStep(store, childOf(parent, child));
   await parkAnyway(store, parent);
-  // Deleted, and told in its tombstone.
+  // Deleted: its tombstone has the end of the wait.
   await finish(store, await claimOne(store, { queues: ["children"] }), "completed", { keep: false, keepMs: 0 });
   const woken = await claimOne(store, { queues: ["parents"] });
   await parkAnyway(store, woken);

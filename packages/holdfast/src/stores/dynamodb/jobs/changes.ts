@@ -21,7 +21,7 @@ import { Change } from "../connection/expressions.js";
 import { isInvalidItem } from "../connection/errors.js";
 import { newRequestToken, outOfLimits, sameHolder, waitForAll, type Inserts } from "./insert.js";
 import {
-  endLife,
+  removeLiveFields,
   errorFields,
   expiryFields,
   finishedFields,
@@ -114,7 +114,7 @@ export class Changes {
       worker: null,
       cancel_at: null,
       expires_at: null,
-      // The note of a crashed process that steps wait for its end: they are told at the next end.
+      // A crashed process has left a note that steps wait for its end. They wait for the next one.
       expiry: null,
       expires: null,
       error: null,
@@ -276,7 +276,7 @@ export class Changes {
     if (purgeAt !== null) await this.#parts.config.ensureOwnTimes();
     change.set({ state: to, finished_at: now, ...finishedFields(job, to, now, purgeAt) });
     if (error !== null) change.set(errorFields(error, now));
-    endLife(change, job, isAwaited(job.item), now);
+    removeLiveFields(change, job, isAwaited(job.item), now);
     const { done } = await this.#table.transact([{ update: jobKey(job.id), change }]);
     if (!done) return false;
     this.#parts.counts.finished(job, to, now);

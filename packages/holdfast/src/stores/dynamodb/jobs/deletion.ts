@@ -10,7 +10,7 @@ import type { Table, Written } from "../connection/table.js";
 
 // Longer than an enqueue whose response was lost is sent again.
 const TOMBSTONE_MS = 300_000;
-// Until the steps that wait for the job are told, the tombstone says how it ended, however long no process runs.
+// Until the waits for the job have ended, its end must be found in the tombstone, however long no process runs.
 const AWAITED_TOMBSTONE_MS = 90 * 86_400_000;
 
 /**

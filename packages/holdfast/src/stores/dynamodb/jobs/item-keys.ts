@@ -84,7 +84,7 @@ export function waiterKey(event: string, job: string, name: string, member: numb
 }
 export const WAITERS = "wait#";
 
-/** Events and finished jobs whose waiters have not all been told, in the index of expiring jobs. */
+/** Events and finished jobs with waits that have not ended, in the index of expiring jobs. */
 export function wakesKey(shard: number): string {
   return `wakes#${shard}`;
 }

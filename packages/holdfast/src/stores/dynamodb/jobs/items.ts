@@ -261,13 +261,18 @@ export function makeWaiting(
 const LIVE_ONLY: readonly string[] = ["held", "due_at", "again", "token", "was", "woken"];
 const EXPIRY: readonly string[] = ["expiry", "expires"];
 
-/** The job ends its life. If steps of other jobs wait for that, a note in an index says so until they are told. */
-export function endLife(change: Change, job: Pick<JobItem, "id" | "shard">, isAwaited: boolean, now: number): Change {
+/** The job finishes. If steps of other jobs wait for that, it has a note in an index until their waits have ended. */
+export function removeLiveFields(
+  change: Change,
+  job: Pick<JobItem, "id" | "shard">,
+  isAwaited: boolean,
+  now: number,
+): Change {
   change.remove(...LIVE_ONLY);
   return isAwaited ? change.set(wakeNote(job, now)) : change.remove(...EXPIRY);
 }
 
-/** The position in the index of items whose waiters have not all been told. */
+/** The position in the index of items with waits that have not ended. */
 export function wakeNote({ id, shard }: Pick<JobItem, "id" | "shard">, now: number): Fields {
   return { expiry: wakesKey(shard), expires: `${sortableTime(now)}#${id}` };
 }

@@ -9,7 +9,7 @@ import { Change } from "../connection/expressions.js";
 import { isInvalidItem } from "../connection/errors.js";
 import { waitForAll } from "./insert.js";
 import {
-  endLife,
+  removeLiveFields,
   errorFields,
   finishedFields,
   makeWaiting,
@@ -40,7 +40,7 @@ const MAX_AWAKE = 10_000;
 // A transaction has at most 100 writes. Some are left for the job and its history.
 const MAX_REOPENED = 90;
 // DynamoDB may delete an item as soon as its time to live is over.
-const TOLD_WITHIN_MS = 3_600_000;
+const WAITS_END_WITHIN_MS = 3_600_000;
 
 /** The operations of the holder of a lease: start, extend, settle and note. */
 export class Leases {
@@ -53,8 +53,8 @@ export class Leases {
   readonly #slack: number;
   readonly #marginMs: number;
   /**
-   * The mark of the wake that the holder of a lease was told of, by lease. It stays in the item until the job is parked: if this
-   * process is not told, because the response was lost or the call failed, the next park is refused again.
+   * For each lease, the mark of the wake that its holder was notified of. It stays in the item until the job is parked: if this
+   * process is not notified, because the response was lost or the call failed, the next park is refused again.
    */
   readonly #awake = new Map<string, string>();
 
@@ -190,11 +190,11 @@ export class Leases {
     const known = this.#leaseCache.get(outcome);
     const purgeAt = purgeTime({ settings: known?.settings ?? null }, "completed", now, purgeMs);
     const awaited = known?.isAwaited === true;
-    endLife(change, { id, shard: known?.shard ?? 0 }, awaited, now);
+    removeLiveFields(change, { id, shard: known?.shard ?? 0 }, awaited, now);
     if (!awaited) change.when("attribute_not_exists(#awaited)");
     const keptUntil = purgeAt ?? now + (keepMs ?? 0);
-    // Until the steps that wait for it are told, its note must not be deleted.
-    const isShort = awaited && keptUntil < now + TOLD_WITHIN_MS;
+    // Until the waits for it have ended, its note must not be deleted.
+    const isShort = awaited && keptUntil < now + WAITS_END_WITHIN_MS;
     const ttl = keepMs === null || known?.hasDetails === true || isShort ? null : ttlSeconds(keptUntil);
     // The settings of a job that was not claimed here are unknown. If it has any, it is read first.
     if (known === undefined && purgeMs === null) change.when("attribute_not_exists(#settings)");
@@ -231,7 +231,7 @@ export class Leases {
       const purgeAt = purgeTime(job, to, now, outcome.purgeMs);
       if (purgeAt !== null && !deletes) await this.#config.ensureOwnTimes();
       change.set(finishedFields(job, to, now, purgeAt));
-      ifSameAwaiters(endLife(change, job, awaited, now), job.item);
+      ifSameAwaiters(removeLiveFields(change, job, awaited, now), job.item);
     } else if (outcome.park !== undefined) {
       makeWaiting(change, job, Math.max(now, outcome.park.until ?? PARKED_AT), now);
       change.remove("expires_at", "expiry", "expires", "again");

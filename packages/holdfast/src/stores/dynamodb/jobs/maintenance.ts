@@ -16,7 +16,15 @@ import { lostAttempt } from "./claim.js";
 import type { SharedConfig } from "../connection/config.js";
 import type { Counts } from "./counts.js";
 import { waitForAll } from "./insert.js";
-import { endLife, finishedFields, isDeleted, makeWaiting, purgeTime, readItem, type JobItem } from "./items.js";
+import {
+  removeLiveFields,
+  finishedFields,
+  isDeleted,
+  makeWaiting,
+  purgeTime,
+  readItem,
+  type JobItem,
+} from "./items.js";
 import {
   finishedKey,
   EXPIRING,
@@ -131,7 +139,7 @@ export class Maintenance {
       const purgeAt = purgeTime(job, to, now);
       if (purgeAt !== null) await this.#parts.config.ensureOwnTimes();
       change.set({ finished_at: now, ...finishedFields(job, to, now, purgeAt) });
-      endLife(change, job, isAwaited(job.item), now);
+      removeLiveFields(change, job, isAwaited(job.item), now);
     }
     change.when(
       `#fence = ${change.value(job.fence)}`,

@@ -33,7 +33,7 @@ export function isAwaitedBy(item: Item, { listed, name, member }: Awaiter): bool
   return awaitersOf(item).some((each) => each.listed === listed && each.name === name && each.member === member);
 }
 
-/** A condition: no other step has begun to wait for the job since it was read. Otherwise it would not be told. */
+/** A condition: no other step has begun to wait for the job since it was read. Otherwise its wait would not end. */
 export function ifSameAwaiters(change: Change, item: Item): Change {
   const awaited = item["awaited"];
   return change.when(awaited === undefined ? "attribute_not_exists(#awaited)" : `#awaited = ${change.value(awaited)}`);

@@ -13,7 +13,7 @@ import { ttlSeconds, wakeNote } from "../jobs/items.js";
 // DynamoDB deletes the item some time after that. Until then, an emit that a crash has interrupted is completed.
 const KEPT_AT_LEAST_MS = 86_400_000;
 
-/** `hasWaiters`: they have not been told, and a note in an index says so. */
+/** `hasWaiters`: a note in an index marks that their waits have not ended. */
 export function eventItem(
   { name, payload, keepMs }: NewEvent,
   { version, shard, hasWaiters }: { version: string; shard: number; hasWaiters: boolean },
@@ -44,25 +44,25 @@ export function keptPayload(head: Item | null, now: number): string | null {
   return stringOf(head, "payload");
 }
 
-/** Whether the waiters of an event may not have been told. */
+/** Whether there may be waits for the event that have not ended. */
 export function isNoted(head: Item | null): boolean {
   return head?.["expiry"] !== undefined;
 }
 
-/** Marks that a job waits for the event. Fails if the event is kept, or was and has not told all of its waiters. */
+/** Marks that a job waits for the event. Fails if the event is kept, or was and has waits that have not ended. */
 export function waiterMark(version: string, now: number): Change {
   const change = new Change().set({ version, ttl: ttlSeconds(now + KEPT_AT_LEAST_MS) });
   return ifNotKept(change.remove("payload", "at", "keep_until", "name"), now);
 }
 
-/** A condition: no event is kept, and the last one has told all of its waiters. */
+/** A condition: no event is kept, and all waits for the last one have ended. */
 export function ifNotKept(change: Change, now: number): Change {
   const isOver = `#keep_until <= ${change.value(now)} AND attribute_not_exists(#expiry)`;
   return change.when(`attribute_not_exists(#payload) OR (${isOver})`);
 }
 
-/** All waiters were told. */
-export function toldEvent(event: Item): Change {
+/** All waits for the event have ended. */
+export function withoutNote(event: Item): Change {
   const change = new Change().remove("expiry", "expires");
   return change.when(`#version = ${change.value(stringOf(event, "version") ?? "")}`);
 }

@@ -15,9 +15,9 @@ import type { HeldLease } from "./step-transaction.js";
 export type Child =
   /** It is inserted. */
   | "inserted"
-  /** It exists, and is told that the step waits for it. */
+  /** It exists, and the step is added to those that wait for it. */
   | "exists"
-  /** It knows that already, or the step does not wait for a job. */
+  /** The step is one of them already, or does not wait for a job. */
   | "known"
   /** It must be read first. */
   | "unread";
@@ -112,7 +112,7 @@ function ifUnchanged(before: Item | null, listed: string): Change {
     : change.when(`#state = ${change.value("waiting")}`, `#listed = ${change.value(listed)}`);
 }
 
-/** A condition: the job can still end, and then tells its waiters. */
+/** A condition: the job has not ended, so the wait ends with it. */
 function ifLive(change: Change): Change {
   return change.when(
     "attribute_exists(#pk)",

@@ -148,7 +148,7 @@ export class StepTransaction {
       const isKnown = found !== null && isAwaitedBy(found, { listed: lease.listed, name, member, wake });
       plan.child = isKnown ? "known" : "exists";
       if (plan.end?.failure?.state === "missing" && draft !== null) {
-        // The steps that waited for the deleted job are told before another one has its id.
+        // The waits for the deleted job end before another one has its id.
         if (found !== null) await this.#waits.completeJob(found, now);
         plan.end = null;
         plan.child = "inserted";

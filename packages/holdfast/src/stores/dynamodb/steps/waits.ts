@@ -25,10 +25,10 @@ import {
 } from "../jobs/item-keys.js";
 import { isDeleted, readItem, ttlSeconds, wakeNote, type JobItem } from "../jobs/items.js";
 import { awaitersOf, type Awaiter } from "./awaiters.js";
-import { eventItem, ifNotKept, ifSameVersion, isNoted, keptPayload, toldEvent } from "./events.js";
+import { eventItem, ifNotKept, ifSameVersion, isNoted, keptPayload, withoutNote } from "./events.js";
 import { readFailure, stepEnd, type TopicEnd } from "./step-items.js";
 
-// Waiters of one event, or of one job, that are told at a time. Most of the connections are left to the workers.
+// Waiters of one event, or of one job, whose waits are ended at a time. Most of the connections are left to the workers.
 const CONCURRENT = 16;
 const PAGE = 100;
 // A note younger than this is probably being worked on by the process that wrote it.
@@ -36,9 +36,9 @@ const REPAIR_AFTER_MS = 5_000;
 // Longer than an enqueue whose response was lost is sent again.
 const TOMBSTONE_MS = 300_000;
 
-/** How many waiters were told, and how many jobs were woken. `isDone`: none is left. */
-interface Told {
-  told: number;
+/** How many waits were ended, and how many jobs were woken. `isDone`: no wait is left. */
+interface EndedWaits {
+  ended: number;
   woken: number;
   isDone: boolean;
 }
@@ -47,7 +47,7 @@ interface Told {
  * Ends waits for events and jobs, and makes their parked jobs due.
  *
  * What ends a wait (an event, the end of a job) first writes a note, in the write of the event or of the job itself: an attribute that
- * places the item in an index. Then it tells each waiter, in writes that may be repeated: the step ends, the mark that it waits is
+ * places the item in an index. Then it ends each wait, in writes that may be repeated: the step ends, the mark that it waits is
  * deleted, the job is woken if no member of the set is left, and what names the waiter is deleted. Then the note goes. After a crash,
  * `repair` finds the note and repeats what may be missing. A job may be woken without need; its handler then parks again.
  *
@@ -85,39 +85,39 @@ export class Waits {
       const head = items.find(isEvent) ?? null;
       const hasWaiters = items.some((item) => !isEvent(item));
       if (head !== null && (isNoted(head) || (hasWaiters && keptPayload(head, now) !== null)))
-        await this.#tellEvent(head, now);
+        await this.#endEventWaits(head, now);
       if (keptPayload(head, now) !== null) return { first: false };
-      // Its last event has just told all waiters, and is over.
+      // The waits for the last event have just ended, and its time is over.
       if (isNoted(head)) continue;
       const item = eventItem(event, { version, shard, hasWaiters }, now);
       const when = hasWaiters ? ifNotKept(new Change(), now) : ifSameVersion(head);
       const written = await this.#table.put(item, when);
       const isOwn = !written.done && written.found !== null && stringOf(written.found, "version") === version;
       if (!written.done && !isOwn) continue;
-      if (hasWaiters) await this.#tellEvent(item, now);
+      if (hasWaiters) await this.#endEventWaits(item, now);
       return { first: true };
     }
   }
 
   /** Ends the waits for an event, also if its time is over since, at most about `limit`. */
-  async #tellEvent(event: Item, now: number, limit: number = Number.POSITIVE_INFINITY): Promise<Told> {
+  async #endEventWaits(event: Item, now: number, limit: number = Number.POSITIVE_INFINITY): Promise<EndedWaits> {
     const name = stringOf(event, "name") ?? "";
     const end = { value: stringOf(event, "payload"), failure: null };
     const bounds = { from: WAITERS, below: endOfPrefix(WAITERS), limit: PAGE, consistent: true };
-    let told = 0;
+    let ended = 0;
     let woken = 0;
     for await (const page of this.#table.pages({ hash: eventKey(name).pk, ...bounds })) {
-      const done = await inParts(page, CONCURRENT, (item) => this.#tellWaiter(item, eventTopic(name), end, now));
-      told += done.length;
+      const done = await inParts(page, CONCURRENT, (item) => this.#endWait(item, eventTopic(name), end, now));
+      ended += done.length;
       woken += done.filter(Boolean).length;
-      if (told >= limit) return { told, woken, isDone: false };
+      if (ended >= limit) return { ended, woken, isDone: false };
     }
-    if (isNoted(event)) await this.#table.update(eventKey(name), toldEvent(event));
-    return { told, woken, isDone: true };
+    if (isNoted(event)) await this.#table.update(eventKey(name), withoutNote(event));
+    return { ended, woken, isDone: true };
   }
 
   /** A step that waits for an event has no other members. True: its job was woken. */
-  async #tellWaiter(waiter: Item, topic: string, end: TopicEnd, now: number): Promise<boolean> {
+  async #endWait(waiter: Item, topic: string, end: TopicEnd, now: number): Promise<boolean> {
     const listed = stringOf(waiter, "listed") ?? "";
     const [name, member] = [stringOf(waiter, "name") ?? "", numberOf(waiter, "member") ?? 0];
     await this.#table.update(stepKey(idOfListed(listed), name, member), stepEnd(topic, listed, end, now));
@@ -131,30 +131,30 @@ export class Waits {
     return this.#config.ensureWaits();
   }
 
-  /** Tells the waiters of an event that has a note, so that other jobs can wait for the next event of this name. */
+  /** Ends the waits for an event that has a note, so that other jobs can wait for the next event of this name. */
   async completeEvent(event: Item, now: number): Promise<void> {
-    await this.#tellEvent(event, now);
+    await this.#endEventWaits(event, now);
   }
 
-  /** Tells the waiters of a job that has ended or was deleted, if it has a note, so that another job can have its id. */
+  /** Ends the waits for a job that has ended or was deleted, if it has a note, so that another job can have its id. */
   async completeJob(item: Item, now: number): Promise<void> {
     const [end, note] = [endedAs(item), stringOf(item, EXPIRING.range)];
-    if (end !== null && note !== null) await this.#tellJob(readItem(item), note, end, now);
+    if (end !== null && note !== null) await this.#endJobWaits(readItem(item), note, end, now);
   }
 
   /**
    * A job has ended, or was deleted, with a note. An error here must not fail the call, because the job cannot end again. The note is
-   * still there, and `repair` tells the waiters.
+   * still there, and `repair` ends the waits.
    *
    * `item`: the job before its end or after it, with its waiters. `at`: the time of its end.
    */
   async jobEnded(item: Item, end: TopicEnd, at: number): Promise<void> {
     const job = readItem(item);
     const note = wakeNote(job, at)["expires"] as string;
-    await this.#tellJob(job, note, end, at).catch(() => {});
+    await this.#endJobWaits(job, note, end, at).catch(() => {});
   }
 
-  async #tellJob(job: JobItem, note: string, end: TopicEnd, now: number): Promise<Told> {
+  async #endJobWaits(job: JobItem, note: string, end: TopicEnd, now: number): Promise<EndedWaits> {
     const awaiters = awaitersOf(job.item);
     const topic = jobTopic(job.id);
     await inParts(awaiters, CONCURRENT, async ({ listed, name, member }) => {
@@ -166,11 +166,11 @@ export class Waits {
     const woken = await inParts([...sets.values()], CONCURRENT, async (awaiter) =>
       (await this.#isOver(awaiter, end)) ? this.#wake(awaiter.listed, now) : false,
     );
-    const told = new Change().remove("expiry", "expires", "awaited");
-    if (job.item["dropped"] !== undefined) told.set({ ttl: ttlSeconds(now + TOMBSTONE_MS) });
-    told.when(`#expires = ${told.value(note)}`);
-    await this.#table.update(jobKey(job.id), told);
-    return { told: awaiters.length, woken: woken.filter(Boolean).length, isDone: true };
+    const change = new Change().remove("expiry", "expires", "awaited");
+    if (job.item["dropped"] !== undefined) change.set({ ttl: ttlSeconds(now + TOMBSTONE_MS) });
+    change.when(`#expires = ${change.value(note)}`);
+    await this.#table.update(jobKey(job.id), change);
+    return { ended: awaiters.length, woken: woken.filter(Boolean).length, isDone: true };
   }
 
   /** Whether the job of a set goes on. Members that end together have all deleted their marks before they look. */
@@ -219,7 +219,7 @@ export class Waits {
   }
 
   /**
-   * Reads notes that are older than the writes that follow them take, oldest first, and tells their waiters. Costs half a read unit per
+   * Reads notes that are older than the writes that follow them take, oldest first, and ends the waits. Costs half a read unit per
    * shard while there are none, and one in a table without waits.
    */
   async repair(limit: number, now: number): Promise<number> {
@@ -232,14 +232,14 @@ export class Waits {
     const notes = pages
       .flatMap(({ items }) => items)
       .toSorted((a, b) => ((stringOf(a, EXPIRING.range) ?? "") < (stringOf(b, EXPIRING.range) ?? "") ? -1 : 1));
-    let told = 0;
+    let ended = 0;
     let woken = 0;
     let failure: { error: unknown } | null = null;
     for (const note of notes.slice(0, limit)) {
-      if (told >= limit) break;
+      if (ended >= limit) break;
       try {
-        const done = await this.#repairNote(keyOf(note), limit - told, now);
-        told += Math.max(1, done.told);
+        const done = await this.#repairNote(keyOf(note), limit - ended, now);
+        ended += Math.max(1, done.ended);
         woken += done.woken;
       } catch (error) {
         // The others must not wait for it.
@@ -250,15 +250,15 @@ export class Waits {
     return woken;
   }
 
-  async #repairNote(key: Key, limit: number, now: number): Promise<Told> {
+  async #repairNote(key: Key, limit: number, now: number): Promise<EndedWaits> {
     const item = await this.#table.get(key);
     const note = item === null ? null : stringOf(item, EXPIRING.range);
     // The index lags: the note is gone.
-    if (item === null || note === null || !isNoted(item)) return { told: 0, woken: 0, isDone: true };
-    if (isEvent(item)) return this.#tellEvent(item, now, limit);
+    if (item === null || note === null || !isNoted(item)) return { ended: 0, woken: 0, isDone: true };
+    if (isEvent(item)) return this.#endEventWaits(item, now, limit);
     const end = endedAs(item);
-    if (end === null) return { told: 0, woken: 0, isDone: true };
-    return this.#tellJob(readItem(item), note, end, now);
+    if (end === null) return { ended: 0, woken: 0, isDone: true };
+    return this.#endJobWaits(readItem(item), note, end, now);
   }
 }
 
