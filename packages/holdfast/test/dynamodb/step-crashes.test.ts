@@ -1,3 +1,4 @@
+import type { ClaimedJob, StepWrite } from "holdfast/store";
 import { describe, expect, it } from "vitest";
 import { add, claimOne, failureOf, finish, outcomeOf, settleOne } from "#src/testing/exercise-store/builders.js";
 import {
@@ -10,7 +11,14 @@ import {
   waitFor,
 } from "#src/testing/exercise-store/step-builders.js";
 import { dynamoServer } from "./server.js";
-import { assertWoken, crashAfterEach, openCrashScene, parkedParent, waitersOf } from "./step-crash-scene.js";
+import {
+  assertWoken,
+  crashAfterEach,
+  openCrashScene,
+  parkedParent,
+  waitersOf,
+  type CrashScene,
+} from "./step-crash-scene.js";
 
 /** A process is killed after each of the requests of a call. What it left is found by maintenance, within a minute. */
 const server = dynamoServer();
@@ -145,6 +153,60 @@ describe("an emit at the same time", () => {
     scene.crashAfter(Number.POSITIVE_INFINITY);
     expect(await settleOne(store, parkOutcome(lease))).toBe("awake");
     expect(await settleOne(store, parkOutcome(lease))).toBe("applied");
+  });
+});
+
+describe("a wait for a job that exists, at the same time", () => {
+  /** A job that waits or is leased, and another one that begins to wait for it. */
+  async function openPair(scene: CrashScene): Promise<{ child: ClaimedJob; wait: StepWrite; parent: string }> {
+    const { store, survivor } = scene;
+    await add(store, { queue: "children" });
+    const child = await claimOne(store, { queues: ["children"] });
+    const parent = await add(survivor, { queue: "parents" });
+    const lease = await claimOne(survivor, { queues: ["parents"] });
+    const wait = { ...childOf(lease, newChild({ id: child.id })), child: null };
+    return { child, wait, parent };
+  }
+
+  it("as its completion", async () => {
+    const scene = await openCrashScene(server);
+    const { store, survivor } = scene;
+    const { child, wait, parent } = await openPair(scene);
+    const waited = scene.before(
+      ({ operation }) => operation === "UpdateItem",
+      async () => expect(await keepStep(survivor, wait)).toMatchObject({ state: "waiting" }),
+    );
+    await finish(store, child, "completed", { output: "7" });
+    await waited;
+    expect((await onlyStep(survivor, parent)).value).toBe("7");
+  });
+
+  it("as its cancellation", async () => {
+    const scene = await openCrashScene(server);
+    const { store, survivor } = scene;
+    const { child, wait, parent } = await openPair(scene);
+    await finish(store, child, "pending");
+    const waited = scene.before(
+      ({ operation }) => operation === "TransactWriteItems",
+      () => keepStep(survivor, wait),
+    );
+    expect(await store.cancel([child.id])).toEqual(["cancelled"]);
+    await waited;
+    expect((await onlyStep(survivor, parent)).failure?.state).toBe("cancelled");
+  });
+
+  it("as its end, which the wait finds", async () => {
+    const scene = await openCrashScene(server);
+    const { store, survivor } = scene;
+    const { child, wait } = await openPair(scene);
+    const ended = scene.before(
+      ({ operation }) => operation === "TransactWriteItems",
+      () => finish(survivor, child, "completed", { output: "7" }),
+    );
+    expect(await keepStep(store, wait)).toMatchObject({ state: "done", value: "7" });
+    await ended;
+    const gone = { ...wait, name: "gone", topic: "job:018f4d2e-7b3a-7c11-8a55-00000000000a" };
+    expect(await keepStep(store, gone)).toMatchObject({ state: "failed", failure: { state: "missing" } });
   });
 });
 
