@@ -136,7 +136,7 @@ export interface Store {
    * the driver is synchronous.
    */
   emitIn(tx: unknown, event: Step.NewEvent): Step.EmitResult | Promise<Step.EmitResult>;
-  /** Deletes events whose time is over. Returns how many, at most `limit`. */
+  /** Deletes events whose time is over. Returns how many, at most `limit`; 0 if the database deletes expired records itself. */
   purgeEvents(limit: number): Promise<number>;
   /**
    * Ends waits whose event or job has ended, but which a crash, a caller's transaction or a limit left waiting; not those that a settle

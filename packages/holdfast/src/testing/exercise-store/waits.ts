@@ -254,7 +254,9 @@ export function waitCases(test: DefineCase): void {
     await store.emit([eventOf("a", "1", SECOND), eventOf("b", "1", SECOND), eventOf("c", "1", DAY)]);
     assert.equal(await store.purgeEvents(10), 0);
     await clock.advance(MINUTE);
-    assert.equal((await store.purgeEvents(1)) + (await store.purgeEvents(10)), 2);
+    const purged = (await store.purgeEvents(1)) + (await store.purgeEvents(10));
+    // Or the database deletes them itself.
+    assert.ok(purged === 2 || purged === 0, `purged ${purged}`);
     assert.deepEqual(await store.emit([eventOf("c")]), [{ first: false }]);
     assert.deepEqual(await store.emit([eventOf("a")]), [{ first: true }]);
   });
