@@ -219,7 +219,7 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
         hint(...updateHints(updates, results, now));
         return results;
       }),
-    steps: (id) => run(() => steps.list(id, time())),
+    steps: (id) => run(() => steps.read(id, time())),
     saveSteps: (writes) =>
       change(async () => {
         const now = time();

@@ -492,7 +492,7 @@ function leaseChange({ worker, leaseMs }: ClaimRequest, now: number, requestToke
       updated_at: now,
       token: requestToken,
     })
-    .remove("started_at", "again", "woken");
+    .remove("started_at", "again");
 }
 
 function claimedFrom(entry: Entry, before: Item): Claimed {

@@ -254,11 +254,21 @@ export function makeWaiting(
 ): Change {
   return change
     .set({ due_at: dueAt, run_at: runAt, due: dueKey(dueAt, listed) })
-    .remove("held", "worker", "token", "was", "woken");
+    .remove("held", "worker", "token", "was");
+}
+
+/** How often a wait of its steps ended while the job was leased. */
+export function wakesOfItem(item: Item): number {
+  return numberOf(item, "wakes") ?? 0;
+}
+
+/** The change applies only if no other wait has ended. */
+export function ifSameWakes(change: Change, wakes: number): void {
+  change.when(wakes === 0 ? "attribute_not_exists(#wakes)" : `#wakes = ${change.value(wakes)}`);
 }
 
 /** Attributes that only a live job has. */
-const LIVE_ONLY: readonly string[] = ["held", "due_at", "again", "token", "was", "woken"];
+const LIVE_ONLY: readonly string[] = ["held", "due_at", "again", "token", "was"];
 const EXPIRY: readonly string[] = ["expiry", "expires"];
 
 /** The job finishes. If steps of other jobs wait for that, it has a note in an index until their waits have ended. */

@@ -17,6 +17,8 @@ import {
   readItem,
   ttlSeconds,
   type JobItem,
+  ifSameWakes,
+  wakesOfItem,
 } from "./items.js";
 import { dueKey, jobKey, shardOf } from "./item-keys.js";
 import type { Table, TransactItem, Written } from "../connection/table.js";
@@ -36,7 +38,6 @@ export interface LeaseSettings {
 }
 
 const LEASED = ["claimed", "running"];
-const MAX_AWAKE = 10_000;
 // A transaction has at most 100 writes. Some are left for the job and its history.
 const MAX_REOPENED = 90;
 // DynamoDB may delete an item as soon as its time to live is over.
@@ -52,12 +53,6 @@ export class Leases {
   readonly #waits: Waits;
   readonly #slack: number;
   readonly #marginMs: number;
-  /**
-   * For each lease, the mark of the wake that its holder was notified of. It stays in the item until the job is parked: if this
-   * process is not notified, because the response was lost or the call failed, the next park is refused again.
-   */
-  readonly #awake = new Map<string, string>();
-
   constructor(
     table: Table,
     parts: { counts: Counts; leaseCache: LeaseCache; config: SharedConfig; transitions: TransitionLog; waits: Waits },
@@ -119,30 +114,18 @@ export class Leases {
     return found === null ? null : readItem(found).listed;
   }
 
-  async settle(outcomes: readonly Outcome[], now: number): Promise<SettleResult[]> {
-    const results = await waitForAll(
+  settle(outcomes: readonly Outcome[], now: number): Promise<SettleResult[]> {
+    return waitForAll(
       outcomes.map(async (outcome) => {
         const result = await this.#settleOne(outcome, now);
         // A completed job never waits again.
-        if (outcome.to !== "completed" && typeof result === "string") this.#leaseCache.unskip(outcome);
+        if (outcome.to !== "completed" && result !== "awake") this.#leaseCache.unskip(outcome);
         return result;
       }),
     );
-    return results.map((result, at) => {
-      if (typeof result === "string") return result;
-      this.#rememberAwake(outcomes[at] as Outcome, result.wokenBy);
-      return "awake";
-    });
   }
 
-  #rememberAwake(lease: LeaseRef, wokenBy: string): void {
-    const [oldest] = this.#awake.size >= MAX_AWAKE ? this.#awake.keys() : [];
-    if (oldest !== undefined) this.#awake.delete(oldest);
-    this.#awake.set(leaseName(lease), wokenBy);
-  }
-
-  /** An object: the job was not parked. */
-  async #settleOne(outcome: Outcome, now: number): Promise<Exclude<SettleResult, "awake"> | { wokenBy: string }> {
+  async #settleOne(outcome: Outcome, now: number): Promise<SettleResult> {
     // Most jobs complete without history. Their item need not be read first, because the write does not depend on it.
     const isPlain = outcome.to === "completed" && outcome.attemptRecord === null && outcome.keep;
     const first = isPlain ? await this.#complete(outcome, now) : null;
@@ -162,15 +145,13 @@ export class Leases {
       const cancelled = job.cancelAt !== null && outcome.to !== "completed" && outcome.to !== "cancelled";
       const to = cancelled ? "cancelled" : outcome.to;
       const parks = to === "pending" && outcome.park !== undefined;
-      const wokenBy = stringOf(found, "woken");
-      if (parks && wokenBy !== null && this.#awake.get(leaseName(outcome)) !== wokenBy) return { wokenBy };
+      if (parks && wakesOfItem(found) !== outcome.park?.wakes) return "awake";
       const deletes = isFinished(to) && !outcome.keep && to === outcome.to;
       const purgeMs = to === outcome.to ? outcome.purgeMs : null;
       const park = parks ? outcome.park : undefined;
       const written = await this.#write(job, { ...outcome, to, purgeMs, park }, deletes, now);
       if (written.done) {
         this.#leaseCache.delete(outcome);
-        this.#awake.delete(leaseName(outcome));
         return cancelled ? "cancelled" : "applied";
       }
       found = written.found;
@@ -235,8 +216,7 @@ export class Leases {
     } else if (outcome.park !== undefined) {
       makeWaiting(change, job, Math.max(now, outcome.park.until ?? PARKED_AT), now);
       change.remove("expires_at", "expiry", "expires", "again");
-      const wokenBy = stringOf(job.item, "woken");
-      change.when(wokenBy === null ? "attribute_not_exists(#woken)" : `#woken = ${change.value(wokenBy)}`);
+      ifSameWakes(change, outcome.park.wakes);
     } else {
       makeWaiting(change, job, now + outcome.delayMs).set({ again: to === "failed" ? 1 : null });
     }
@@ -325,10 +305,6 @@ function dropInvalid(error: unknown): void {
  */
 export function ifLeased(change: Change, { fence }: LeaseRef): Change {
   return change.when(`#fence = ${change.value(fence)}`, change.isIn("state", LEASED));
-}
-
-function leaseName({ id, fence }: LeaseRef): string {
-  return `${id} ${fence}`;
 }
 
 /** How a job ends by this outcome. */

@@ -1,11 +1,11 @@
-import type { NewJob, StepResult, StepWrite, StoredStep } from "../../../store.js";
+import type { JobSteps, NewJob, StepResult, StepWrite } from "../../../store.js";
 import { stringOf, type Item } from "../connection/attributes.js";
 import type { SharedConfig } from "../connection/config.js";
 import { inParts } from "../connection/in-parts.js";
 import type { Table } from "../connection/table.js";
 import { refusalOf, type Inserts } from "../jobs/insert.js";
 import { endOfPrefix, eventKey, jobKey, OPEN_CHILDREN, stepKey, STEPS, type Key } from "../jobs/item-keys.js";
-import { isDeleted, readItem, type Draft } from "../jobs/items.js";
+import { isDeleted, readItem, wakesOfItem, type Draft } from "../jobs/items.js";
 import type { LeaseCache } from "../jobs/lease-cache.js";
 import { readStep } from "./step-items.js";
 import { chunksOf, newPlan, type Plan } from "./step-plan.js";
@@ -35,20 +35,21 @@ export class Steps {
     this.#transaction = new StepTransaction(table, parts);
   }
 
-  async list(job: string, now: number): Promise<StoredStep[]> {
-    const [item, steps] = await Promise.all([
-      this.#table.get(jobKey(job)),
-      this.#table.all({ hash: jobKey(job).pk, from: STEPS, below: endOfPrefix(STEPS), consistent: true }),
-    ]);
-    if (item === null || isDeleted(item, now)) return [];
+  async read(job: string, now: number): Promise<JobSteps> {
+    // First the job: a wait ends before its wake is counted, so all wakes that are counted here are seen below.
+    const item = await this.#table.get(jobKey(job));
+    if (item === null || isDeleted(item, now)) return { steps: [], wakes: 0 };
     const { listed } = readItem(item);
-    return (
-      steps
+    const bounds = { from: STEPS, below: endOfPrefix(STEPS), consistent: true };
+    const stored = await this.#table.all({ hash: jobKey(job).pk, ...bounds });
+    return {
+      wakes: wakesOfItem(item),
+      steps: stored
         // A crash may have left steps of a deleted job with this id.
         .filter((step) => stringOf(step, "listed") === listed)
         .map(readStep)
-        .toSorted((a, b) => a.order - b.order || a.member - b.member)
-    );
+        .toSorted((a, b) => a.order - b.order || a.member - b.member),
+    };
   }
 
   /** Reads the marks of one job after another. */

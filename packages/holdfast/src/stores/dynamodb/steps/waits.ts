@@ -23,7 +23,7 @@ import {
   WAITERS,
   type Key,
 } from "../jobs/item-keys.js";
-import { isDeleted, readItem, ttlSeconds, wakeNote, type JobItem } from "../jobs/items.js";
+import { ifSameWakes, isDeleted, readItem, ttlSeconds, wakeNote, wakesOfItem, type JobItem } from "../jobs/items.js";
 import { awaitersOf, type Awaiter } from "./awaiters.js";
 import { eventItem, ifNotKept, ifSameVersion, isNoted, keptPayload, withoutNote } from "./events.js";
 import { readFailure, stepEnd, type TopicEnd } from "./step-items.js";
@@ -183,7 +183,7 @@ export class Waits {
   }
 
   /**
-   * Makes a parked job due, or leaves a mark for its holder, who then does not park it. A job is parked if it is due later than it was
+   * Makes a parked job due, or counts a wake for its holder, who then does not park it. A job is parked if it is due later than it was
    * to run. Most are, so that is tried first. True: it was made due.
    */
   async #wake(listed: string, now: number): Promise<boolean> {
@@ -210,7 +210,9 @@ export class Waits {
         if (!isParked(made.found, now)) return false;
         continue;
       }
-      const mark = new Change().set({ woken: token });
+      const wakes = wakesOfItem(made.found);
+      const mark = new Change().set({ wakes: wakes + 1 });
+      ifSameWakes(mark, wakes);
       mark.when(`#listed = ${mark.value(listed)}`, `#fence = ${mark.value(fence)}`);
       mark.when(mark.isIn("state", ["claimed", "running"]));
       const marked = await this.#table.update(key, mark);
