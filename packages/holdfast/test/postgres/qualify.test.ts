@@ -94,6 +94,7 @@ async function plainTexts(s: string): Promise<string[]> {
     user: "text",
     hasJobSettings: true,
     hasFollowing: true,
+    hasSteps: true,
     statement: (name, text) => {
       texts.push(text);
       return { name, text: text as Qualified };

@@ -85,6 +85,11 @@ export function functionsBefore10(settings: SchemaSettings): string {
   return changingFunctions(settings, sqlFor(settings.schema, settings.userType, 10));
 }
 
+/** SQL that replaces the functions which use what migration 15 adds by ones that work without. */
+export function functionsBefore15(settings: SchemaSettings): string {
+  return changingFunctions(settings, sqlFor(settings.schema, settings.userType, 15));
+}
+
 function changingFunctions(settings: SchemaSettings, sql: Sql): string {
   return `${enqueue(settings, sql)}
 ${insertFunctions(sql)}
