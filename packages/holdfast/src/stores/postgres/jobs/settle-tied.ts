@@ -23,7 +23,7 @@ export function tiedStatement(
   const { s } = sql;
   const archive = archiveSql(sql);
   const { outcomes, error } = parts;
-  const inAction = (actions: string): string => `ARRAY(SELECT address FROM decided WHERE action IN (${actions}))`;
+  const inAction = (condition: string): string => `ARRAY(SELECT address FROM decided WHERE action ${condition})`;
   const idsOf = (from: string): string => `ARRAY(SELECT id FROM ${from})`;
   const forgetWoken = `& ${TIES.steps | TIES.awaited}`;
   return stateStatement(
@@ -43,7 +43,7 @@ export function tiedStatement(
          WHEN NOT new_state IN (${FINISHED}) THEN 'wait' WHEN keep OR new_state <> wanted THEN 'keep' ELSE 'drop' END AS action
        FROM ending e
      ), awake AS (
-       UPDATE ${s}.live SET ties = ties ${forgetWoken} WHERE ctid = ANY (${inAction("'awake'")}) RETURNING id
+       UPDATE ${s}.live SET ties = ties ${forgetWoken} WHERE ctid = ANY (${inAction("= 'awake'")}) RETURNING id
      ), waiting AS (
        UPDATE ${s}.live g SET state = o.new_state,
          due_at = CASE WHEN p.parks THEN greatest((SELECT now FROM t), coalesce(p.until, ${PARKED_AT})) ELSE (SELECT now FROM t) + o.delay_ms END,
@@ -52,10 +52,10 @@ export function tiedStatement(
          attempt = o.attempt, releases = o.releases, started_at = coalesce(g.started_at, o.started_at), worker = NULL,
          updated_at = (SELECT now FROM t), error = ${error["error"]}, error_code = ${error["error_code"]}, fingerprint = ${error["fingerprint"]},
          error_at = CASE WHEN o.new_state = 'failed' AND o.message IS NULL AND g.error IS NULL THEN (SELECT now FROM t) ELSE ${error["error_at"]} END
-       FROM o JOIN p ON p.id = o.id WHERE g.ctid = ANY (${inAction("'wait'")}) AND o.id = g.id
+       FROM o JOIN p ON p.id = o.id WHERE g.ctid = ANY (${inAction("= 'wait'")}) AND o.id = g.id
        RETURNING g.id
      ), gone AS (
-       DELETE FROM ${s}.live WHERE ctid = ANY (${inAction("'keep', 'drop'")}) RETURNING *
+       DELETE FROM ${s}.live WHERE ctid = ANY (${inAction("IN ('keep', 'drop')")}) RETURNING *
      ), kept AS (${archive.insert("gone g JOIN o ON o.id = g.id JOIN decided d ON d.id = g.id AND d.action = 'keep'", {
        state: "d.new_state",
        purge_at: `CASE WHEN o.purge_ms IS NOT NULL AND o.new_state = d.new_state THEN (SELECT now FROM t) + o.purge_ms ELSE ${purgeTime("d.new_state")} END`,
