@@ -76,12 +76,15 @@ export function tiedStatement(
        SELECT id, state, ties, output, error, error_code FROM kept
        UNION ALL SELECT id, new_state, ties, output, last_error, last_code FROM dropped
      ), ${endedNotes(sql, "ended")},
-     names AS MATERIALIZED (SELECT d.id, n.name FROM done d CROSS JOIN LATERAL pg_catalog.json_array_elements_text(d.reopen::json) AS n (name) WHERE d.action <> 'drop'),
-     reopened AS (
-       UPDATE ${s}.steps r SET state = 'waiting', failure = NULL FROM names n
-       WHERE r.job = n.id AND r.name = n.name AND r.state = 'failed' AND r.kind = 'job'
+     -- Rows are found first: joined, the planner may read all steps.
+     named AS MATERIALIZED (
+       SELECT r.address, r.kind FROM done d CROSS JOIN LATERAL pg_catalog.json_array_elements_text(d.reopen::json) AS n (name)
+       CROSS JOIN LATERAL (SELECT ctid AS address, kind FROM ${s}.steps WHERE job = d.id AND name = n.name AND state = 'failed') r
+       WHERE d.action <> 'drop'
+     ), reopened AS (
+       UPDATE ${s}.steps SET state = 'waiting', failure = NULL WHERE ctid = ANY (ARRAY(SELECT address FROM named WHERE kind = 'job'))
      ), forgotten AS (
-       DELETE FROM ${s}.steps r USING names n WHERE r.job = n.id AND r.name = n.name AND r.state = 'failed' AND r.kind <> 'job'
+       DELETE FROM ${s}.steps WHERE ctid = ANY (ARRAY(SELECT address FROM named WHERE kind <> 'job'))
      ), freed_live_keys AS (${archive.freeKeys}), history AS (
        INSERT INTO ${s}.attempts (job, record) SELECT o.id, o.record::json FROM o
        WHERE o.record IS NOT NULL AND o.id = ANY (ARRAY(SELECT id FROM done WHERE action <> 'drop'))
