@@ -11,7 +11,7 @@ export interface StepStatements {
   list: Statement;
   /** Locks the leases of steps and returns, by position: whether cancellation was requested, and the state and topic of the stored step. */
   hold: Statement;
-  /** Stores steps whose leases are held. Returns a row for each of those, by position; `readSaved`. */
+  /** Stores steps whose leases are held. Returns a row for each of those, by position. */
   save: Statement;
   /** The same in the caller's transaction. */
   saveInside: Statement;
@@ -24,7 +24,7 @@ export interface StepStatements {
   markInside: Statement;
   /** Marks jobs as awaited, if their rows are not locked. */
   awaitJobs: Statement;
-  /** Ends waits for events that are kept, and for jobs that have ended. Return the values by position; `readLook`. */
+  /** Ends waits for events that are kept, and for jobs that have ended. Return the values by position; without a time: it is locked. */
   lookForEvents: Statement;
   lookForJobs: Statement;
   openChildren: Statement;
@@ -49,13 +49,14 @@ export function stepStatements(sql: Sql): StepStatements {
   const held = (isSet: string): string => `r AS MATERIALIZED (SELECT DISTINCT id, fence FROM w WHERE ${isSet}),
      first AS MATERIALIZED (
        SELECT l.* FROM r CROSS JOIN LATERAL (
-         SELECT ctid AS address, id, fence, cancel_at FROM ${ofLease} AND coalesce(ties & ${TIES.steps}, 0) = 0 FOR UPDATE SKIP LOCKED) l
+         SELECT ctid AS address FROM ${ofLease} AND coalesce(ties & ${TIES.steps}, 0) = 0 FOR UPDATE SKIP LOCKED) l
+     ), marked AS (
+       -- A row that was changed since the statement began is not found by its address: its lease is not held.
+       UPDATE ${s}.live SET ties = coalesce(ties, 0) | ${TIES.steps} WHERE ctid = ANY (ARRAY(SELECT address FROM first)) RETURNING id, fence, cancel_at
      ), held AS MATERIALIZED (
-       SELECT id, fence, cancel_at FROM first
+       SELECT id, fence, cancel_at FROM marked
        UNION ALL SELECT l.* FROM r CROSS JOIN LATERAL (
          SELECT id, fence, cancel_at FROM ${ofLease} AND (ties & ${TIES.steps}) <> 0 FOR KEY SHARE SKIP LOCKED) l
-     ), marked AS (
-       UPDATE ${s}.live SET ties = coalesce(ties, 0) | ${TIES.steps} WHERE ctid = ANY (ARRAY(SELECT address FROM first))
      )`;
   // A wait that is stored again keeps the time at which it ends, unless it waits for its own retry.
   const save = (lockWait: string, isSet: string): string => `WITH ${NOW}, ${lockWait} w AS MATERIALIZED (
@@ -85,7 +86,8 @@ export function stepStatements(sql: Sql): StepStatements {
        FROM ends w WHERE x.ctid = ANY (ARRAY(SELECT address FROM target)) AND x.job = w.id AND x.name = w.name AND x.member = w.member
        RETURNING w.ordinal
      )`;
-  const looked = `SELECT (w.ordinal - 1)::integer, w.value::text, w.failure::text, (SELECT now FROM t)::float8 FROM ends w WHERE w.ordinal = ANY (ARRAY(SELECT ordinal FROM ended))`;
+  const looked = `SELECT (w.ordinal - 1)::integer, w.value::text, w.failure::text, (SELECT now FROM t)::float8 FROM ends w WHERE w.ordinal = ANY (ARRAY(SELECT ordinal FROM ended))
+    UNION ALL SELECT (w.ordinal - 1)::integer, NULL, NULL, NULL FROM target w WHERE NOT w.ordinal = ANY (ARRAY(SELECT ordinal FROM ended))`;
   const waits = `${arrays(["uuid", "text", "integer", "text"])} WITH ORDINALITY AS w (id, name, member, of, ordinal)`;
   const children = `${arrays(["uuid", "text", "integer", "uuid"])} WITH ORDINALITY AS w (id, name, member, child, ordinal)`;
   const lease = `${s}.live WHERE id = $1::uuid AND fence = $2 AND state IN ${LEASED}`;

@@ -30,7 +30,8 @@ const PAUSES_MS = [0, 2, 5, 10, 20, 40] as const;
  * - `wake`: sets in which no step waits any more, or one has failed that wakes its job, make the job due, or tell it that it must not
  *   park. Only the later of two commits sees that no step waits; to ask in the first statement would miss the last ones.
  *
- * Rows that another session has locked are skipped, and their notes stay.
+ * Rows that another session has locked, or changed since the statement began, are skipped: an update by address does not find
+ * those. Their notes stay.
  */
 export function wakeOperations(sql: Sql): WakeOperations {
   const { s } = sql;
@@ -63,15 +64,18 @@ export function wakeOperations(sql: Sql): WakeOperations {
        SELECT DISTINCT o.job FROM note o
        WHERE o.failed OR (SELECT 1 FROM ${s}.steps w WHERE w.job = o.job AND w.name = o.name AND w.state = 'waiting' LIMIT 1) IS NULL
      ), target AS MATERIALIZED (
-       SELECT ctid AS address, id, state FROM ${s}.live WHERE id = ANY (ARRAY(SELECT job FROM ready)) FOR UPDATE SKIP LOCKED
+       SELECT ctid AS address, id, state IN ${LEASED} AS is_leased, state = 'pending' AND due_at > greatest(run_at, (SELECT now FROM t)) AS is_parked
+       FROM ${s}.live WHERE id = ANY (ARRAY(SELECT job FROM ready)) FOR UPDATE SKIP LOCKED
      ), woken AS (
        UPDATE ${s}.live SET due_at = greatest(run_at, (SELECT now FROM t)), updated_at = (SELECT now FROM t)
-       WHERE ctid = ANY (ARRAY(SELECT address FROM target WHERE state = 'pending')) AND due_at > greatest(run_at, (SELECT now FROM t)) RETURNING id
+       WHERE ctid = ANY (ARRAY(SELECT address FROM target WHERE is_parked)) RETURNING id
      ), told AS (
-       UPDATE ${s}.live SET ties = coalesce(ties, 0) | ${TIES.woken} WHERE ctid = ANY (ARRAY(SELECT address FROM target WHERE state IN ${LEASED}))
+       UPDATE ${s}.live SET ties = coalesce(ties, 0) | ${TIES.woken} WHERE ctid = ANY (ARRAY(SELECT address FROM target WHERE is_leased)) RETURNING id
+     ), done AS MATERIALIZED (
+       SELECT id FROM woken UNION ALL SELECT id FROM told UNION ALL SELECT id FROM target WHERE NOT is_parked AND NOT is_leased
      ), off AS (
        DELETE FROM ${s}.wakes WHERE n = ANY (ARRAY(
-         SELECT o.n FROM note o WHERE NOT o.job = ANY (ARRAY(SELECT job FROM ready)) OR o.job = ANY (ARRAY(SELECT id FROM target))
+         SELECT o.n FROM note o WHERE NOT o.job = ANY (ARRAY(SELECT job FROM ready)) OR o.job = ANY (ARRAY(SELECT id FROM done))
            OR (SELECT 1 FROM ${s}.live l WHERE l.id = o.job) IS NULL)) RETURNING n
      )
      SELECT 'woken', pg_catalog.count(*)::text FROM woken UNION ALL ${remaining}`;
