@@ -45,11 +45,8 @@ describe("jobs without steps", () => {
       const text = texts.get(name) ?? "";
       const plan = await planOf(text);
       const without = await planOf(text.replace(" AND ties IS NULL", ""));
-      expect(plan.map((line) => line.replace(/\(ties IS NULL\) AND /, "")).join("\n"), name).toBe(without.join("\n"));
-      expect(
-        plan.filter((line) => line.includes("ties")),
-        name,
-      ).toHaveLength(1);
+      expect([name, ...plan.map((line) => line.replace(/\(ties IS NULL\) AND /, ""))]).toEqual([name, ...without]);
+      expect(plan.filter((line) => line.includes("ties"))).toHaveLength(1);
     }
   });
 
@@ -67,7 +64,7 @@ describe("jobs without steps", () => {
 
 describe("statements of steps", () => {
   it("are planned once, and read steps by an index", async () => {
-    const { store, pool, schema } = await openOnOne(server);
+    const { store, pool } = await openOnOne(server);
     for (let at = 0; at < 12; at++) {
       await add(store, { queue: "q" });
       const lease = await claimOne(store, { queues: ["q"] });
@@ -89,7 +86,7 @@ describe("statements of steps", () => {
     for (const { name, text } of rows) {
       const explained = await pool.query<{ "QUERY PLAN": string }>(`EXPLAIN (GENERIC_PLAN, COSTS OFF) ${text}`);
       const scans = explained.rows.map((row) => row["QUERY PLAN"]).filter((line) => line.includes("Seq Scan"));
-      expect(scans, `${name} in ${schema}`).toEqual([]);
+      expect([name, ...scans]).toEqual([name]);
     }
   });
 });

@@ -285,7 +285,7 @@ describe("roles", () => {
     const asWorker = postgres(worker.address, { access: { userRoles: [reader] } });
     onTestFinished(() => asWorker.close());
     expect(await asWorker.emit([eventOf("paid")])).toEqual([{ first: true }]);
-    const { parent } = await parkedParent({ store: asWorker } as Scene);
+    const { parent } = await parkedParent({ store: asWorker });
     await finish(asWorker, await claimOne(asWorker, { queues: ["children"] }));
     expect((await onlyStep(asWorker, parent)).state).toBe("done");
     await asWorker.repairWaits(10);

@@ -267,7 +267,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     notifier.offer();
   }
 
-  const { following, ...steps } = stepCalls(sql, {
+  const steps = stepCalls(sql, {
     db,
     where,
     time,
@@ -364,7 +364,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     settle: (outcomes) =>
       tracked(async () => {
         if (outcomes.length === 0) return [];
-        return following(async (notes) => {
+        return steps.following(async (notes) => {
           const results = await leases.settle(db, outcomes, time(), notes);
           hint(...settleHints(outcomes.map((outcome) => withParkTime(outcome, clock.now()))));
           return results;
@@ -401,7 +401,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
       }),
     cancel: (ids, scope) =>
       tracked(async () => {
-        const results = await following((notes) => changes.cancel(db, ids, scope ?? {}, time(), notes));
+        const results = await steps.following((notes) => changes.cancel(db, ids, scope ?? {}, time(), notes));
         hint(...cancelHints(ids, results));
         return results;
       }),
@@ -418,25 +418,25 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
         hint(...updateHints(updates, results, clock.now()));
         return results;
       }),
-    remove: (ids, scope) => tracked(() => following((notes) => changes.remove(db, ids, scope ?? {}, notes))),
+    remove: (ids, scope) => tracked(() => steps.following((notes) => changes.remove(db, ids, scope ?? {}, notes))),
     ...steps.calls,
     keyHolder: (key) => tracked(() => keys.holder(db, key, time())),
     freeKey: (key) => tracked(() => keys.free(db, key, time())),
 
     reapExpiredLeases: (limit) =>
       tracked(async () => {
-        const reaped = await following((notes) => maintenance.reapExpiredLeases(db, limit, time(), notes));
+        const reaped = await steps.following((notes) => maintenance.reapExpiredLeases(db, limit, time(), notes));
         hint(...reapHints(reaped));
         return reaped;
       }),
     expireOverdue: (limit) =>
       tracked(async () => {
-        const reaped = await following((notes) => maintenance.expireOverdue(db, limit, time(), notes));
+        const reaped = await steps.following((notes) => maintenance.expireOverdue(db, limit, time(), notes));
         hint(...reapHints(reaped));
         return reaped;
       }),
-    purge: (request) => tracked(() => following((notes) => maintenance.purge(db, request, time(), notes))),
-    purgeDue: (limit) => tracked(() => following((notes) => maintenance.purgeDue(db, limit, time(), notes))),
+    purge: (request) => tracked(() => steps.following((notes) => maintenance.purge(db, request, time(), notes))),
+    purgeDue: (limit) => tracked(() => steps.following((notes) => maintenance.purgeDue(db, limit, time(), notes))),
     maintain: () => tracked(() => maintenance.maintain(db, time())),
     tryAcquireDuty: (name, everyMs) => tracked(() => maintenance.tryAcquireDuty(db, name, everyMs, time())),
 

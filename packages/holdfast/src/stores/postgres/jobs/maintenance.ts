@@ -29,6 +29,7 @@ export const LANE_UNUSED_MS = 86_400_000;
 const MAX_ROLLED_UP = 50_000;
 const MAX_KEYS = 5_000;
 const MAX_TAGS = 2_000;
+const MAX_STEPS = 2_000;
 const MAX_MS = 5_000;
 
 export function maintenanceOperations(sql: Sql): MaintenanceOperations {
@@ -146,6 +147,19 @@ export function maintenanceOperations(sql: Sql): MaintenanceOperations {
      )
      SELECT tag, seq::text FROM part OFFSET ${MAX_TAGS - 1}`,
   );
+  // Processes of the previous version delete jobs without their steps.
+  const sweepSteps = sql.statement(
+    "sweep_steps",
+    `WITH part AS MATERIALIZED (
+       SELECT job FROM ${s}.steps WHERE job > $1::uuid ORDER BY job LIMIT ${MAX_STEPS}
+     ), orphans AS MATERIALIZED (
+       SELECT d.job FROM (SELECT DISTINCT job FROM part) d WHERE (SELECT 1 FROM ${s}.live l WHERE l.id = d.job) IS NULL
+         AND (SELECT 1 FROM ${s}.archive a WHERE a.id = d.job) IS NULL
+     ), swept AS (
+       DELETE FROM ${s}.steps WHERE job = ANY (ARRAY(SELECT job FROM orphans))
+     )
+     SELECT job::text FROM part OFFSET ${MAX_STEPS - 1}`,
+  );
   // A lane that was used far in the future would never be deleted. It is not deleted now, because processes that know
   // it still rely on it.
   const resetFutureLanes = sql.statement(
@@ -158,8 +172,9 @@ export function maintenanceOperations(sql: Sql): MaintenanceOperations {
        AND NOT EXISTS (SELECT 1 FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority)`,
   );
 
-  /** Where the next step of the sweep starts. */
+  /** Where the next steps of the sweeps start. */
   let sweptTo: Row = SWEEP_START;
+  let stepsSweptTo = FIRST_ID;
 
   return {
     async reapExpiredLeases(runner, limit, now, notes) {
@@ -213,6 +228,7 @@ export function maintenanceOperations(sql: Sql): MaintenanceOperations {
       } while (left.length > 0 && performance.now() < deadline);
       await runner.run(deleteAges, []);
       sweptTo = (await runner.run(sweepTags, sweptTo))[0] ?? SWEEP_START;
+      stepsSweptTo = ((await runner.run(sweepSteps, [stepsSweptTo]))[0]?.[0] as string | undefined) ?? FIRST_ID;
       await runner.run(resetFutureLanes, [now]);
       await runner.run(pruneLanes, [now]);
     },
@@ -226,6 +242,7 @@ function notesIn(rows: readonly Row[]): string[] {
 
 // No tag is empty.
 const SWEEP_START: Row = ["", "0"];
+const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 
 function readReaped([id, type, queue, attempt, to]: Row): ReapedJob {
   return {
