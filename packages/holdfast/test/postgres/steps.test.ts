@@ -240,6 +240,15 @@ describe("what follows from a commit", () => {
   });
 });
 
+describe("an event that PostgreSQL cannot store", () => {
+  it("fails alone", async () => {
+    const { store } = await openScene(server);
+    const id = await parkedFor(store, "paid", { queue: "q" });
+    await expect(store.emit([eventOf("paid"), eventOf("other", "{")])).rejects.toMatchObject({ code: "STORE_ERROR" });
+    expect(await claimIds(store)).toEqual([id]);
+  });
+});
+
 describe("SQL that ends jobs", () => {
   it("expire_stale_jobs fails the step of the parent", async () => {
     const { store, sql } = await openScene(server);

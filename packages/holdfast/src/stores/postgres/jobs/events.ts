@@ -1,15 +1,15 @@
 import { eventTopic } from "../../../job/stored-step.js";
 import type { EmitResult, NewEvent } from "../../../store.js";
 import type { Runner, Statement } from "../connection/db.js";
-import { isLockTimeout } from "../connection/errors.js";
+import { isLockTimeout, isRowError } from "../connection/errors.js";
 import { NOW, rowsOf, type Sql } from "../connection/sql.js";
 import { SHORT_LOCK_WAIT } from "./lock-retry.js";
 import { NOTES, readNotes } from "./wake-notes.js";
 
 export interface EventOperations {
   /**
-   * Keeps events; `notes` gets the numbers of their notes. Throws, after all others are kept, if a transaction that emits one of them
-   * stays open.
+   * Keeps events; `notes` gets the numbers of their notes. Throws, after all others are kept, if one cannot be stored, or if a
+   * transaction that emits one stays open.
    */
   emit(runner: Runner, events: readonly NewEvent[], now: number | null, notes: string[]): Promise<EmitResult[]>;
   /** In the caller's transaction: waits for another one that emits the same event. */
@@ -66,7 +66,7 @@ export function eventOperations(sql: Sql): EventOperations {
     return rows.filter(([isFirst]) => isFirst === true).map(([, name]) => name as string);
   }
 
-  /** In halves, if one of them is being emitted by an open transaction. `failed` gets the errors of those. */
+  /** In halves, if an open transaction emits one of them, or one cannot be stored. `failed` gets the errors of those. */
   async function keepFree(
     runner: Runner,
     events: readonly NewEvent[],
@@ -79,9 +79,9 @@ export function eventOperations(sql: Sql): EventOperations {
       try {
         return await keep(runner, emitOwn, events, now, notes);
       } catch (error) {
-        if (!isLockTimeout(error)) throw error;
+        if (!isLockTimeout(error) && !isRowError(error)) throw error;
         if (events.length > 1) break;
-        if (performance.now() >= deadline) {
+        if (isRowError(error) || performance.now() >= deadline) {
           failed.push(error);
           return [];
         }
