@@ -304,6 +304,30 @@ describe("roles", () => {
         await expect(login_.sql(`SELECT 1 FROM $s.${table}`)).rejects.toMatchObject({ code: "42501" });
   });
 
+  it("enqueue emits by a function", async () => {
+    const scene = await openScene(server, { access: {} });
+    forgetRolesOf(server, scene.schema);
+    const { store, session } = scene;
+    const member = await memberOf(server, scene, "enqueue");
+    const emitter = postgres(member.address, { access: {} });
+    onTestFinished(() => emitter.close());
+    const ids = [];
+    for (const event of ["a", "b", "c"]) ids.push(await parkedFor(store, event, { queue: "q" }));
+    expect(await emitter.emit([eventOf("a", "1"), eventOf("a", "2")])).toEqual([{ first: true }, { first: false }]);
+    expect(await emitter.emit([eventOf("a", "1")])).toEqual([{ first: false }]);
+    const { client, sql } = await session();
+    await sql(`SET ROLE ${member.role}`);
+    await sql("BEGIN");
+    expect(await emitter.emitIn(client, eventOf("b"))).toEqual({ first: true });
+    await sql("COMMIT");
+    expect(await member.sql("SELECT $s.emit('c') AS first")).toEqual([{ first: true }]);
+    for (const bad of ["''", "'x', NULL", "'x', '1', '91 days'", "E'\\x01'", `'x', '"\\u0000"'`])
+      await expect(member.sql(`SELECT $s.emit(${bad})`)).rejects.toMatchObject({ code: "22023" });
+    expect(await store.repairWaits(10)).toBe(3);
+    expect((await claimIds(store)).toSorted()).toEqual(ids.toSorted());
+    expect((await onlyStep(store, ids[0] ?? "")).value).toBe("1");
+  });
+
   it("enqueue does not replace a job with steps", async () => {
     const scene = await openScene(server, { access: {} });
     forgetRolesOf(server, scene.schema);

@@ -1,8 +1,9 @@
 import { eventTopic } from "../../../job/stored-step.js";
 import type { EmitResult, NewEvent } from "../../../store.js";
 import type { Runner, Statement } from "../connection/db.js";
-import { isLockTimeout, isRowError } from "../connection/errors.js";
+import { isLockTimeout, isMissingFunction, isPermissionDenied, isRowError } from "../connection/errors.js";
 import { NOW, rowsOf, type Sql } from "../connection/sql.js";
+import type { InsertRunner } from "./insert-direct.js";
 import { SHORT_LOCK_WAIT } from "./lock-retry.js";
 import { NOTES, readNotes } from "./wake-notes.js";
 
@@ -13,7 +14,7 @@ export interface EventOperations {
    */
   emit(runner: Runner, events: readonly NewEvent[], now: number | null, notes: string[]): Promise<EmitResult[]>;
   /** In the caller's transaction: waits for another one that emits the same event. */
-  emitIn(runner: Runner, event: NewEvent, now: number | null): Promise<EmitResult>;
+  emitIn(runner: InsertRunner, event: NewEvent, now: number | null): Promise<EmitResult>;
   purge(runner: Runner, limit: number, now: number | null): Promise<number>;
 }
 
@@ -21,10 +22,13 @@ export interface EventOperations {
 const RETRY_MS = 2_000;
 const PAUSE_MS = 50;
 
-export function eventOperations(sql: Sql): EventOperations {
-  const { s } = sql;
+/**
+ * The statement of an emit, with the time, the names, the payloads and how long they are kept. `isSet`: a condition that sets the lock
+ * timeout, with its part in `lockWait`. Returns a row for each event that is the first of its name, and one with the notes.
+ */
+export function emitText({ s }: Sql, lockWait = "", isSet = "true"): string {
   // A repeated event also leaves a note: the process that emitted it first may have crashed.
-  const text = (lockWait: string, isSet: string): string => `WITH ${NOW}, ${lockWait} e AS MATERIALIZED (
+  return `WITH ${NOW}, ${lockWait} e AS MATERIALIZED (
        SELECT * FROM ${rowsOf("(SELECT $2::text[]), (SELECT $3::text[]), (SELECT $4::bigint[])")} AS e (name, payload, keep_ms) WHERE ${isSet}
      ), kept AS (
        INSERT INTO ${s}.events (name, payload, at, keep_until) SELECT e.name, e.payload::json, t.now, t.now + e.keep_ms FROM e, t ORDER BY e.name
@@ -37,9 +41,18 @@ export function eventOperations(sql: Sql): EventOperations {
      ), notes AS (
        INSERT INTO ${s}.wakes (topic, value) SELECT '${eventTopic("")}' || name, payload FROM ends RETURNING n
      )
-     SELECT true, name FROM kept UNION ALL SELECT false, ${NOTES}`;
-  const emitOwn = sql.statement("emit", text(`${SHORT_LOCK_WAIT},`, "(SELECT true FROM lock_wait)"));
-  const emitInside = sql.statement("emit_inside", text("", "true"));
+     SELECT true AS is_first, name FROM kept UNION ALL SELECT false, ${NOTES}`;
+}
+
+export function eventOperations(sql: Sql): EventOperations {
+  const { s } = sql;
+  const emitOwn = sql.statement("emit", emitText(sql, `${SHORT_LOCK_WAIT},`, "(SELECT true FROM lock_wait)"));
+  const emitInside = sql.statement("emit_inside", emitText(sql));
+  // For roles without privileges on the tables. The function uses the time of the server.
+  const call = `${s}.emit($1::text, $2::json, $3::bigint * interval '1 ms')`;
+  const emitByFunction = sql.statement("emit_function", `WITH ${SHORT_LOCK_WAIT} SELECT ${call} FROM lock_wait`);
+  const emitByFunctionInside = sql.statement("emit_function_inside", `SELECT ${call}`);
+  let own: "direct" | "function" = "direct";
   const purge = sql.statement(
     "purge_events",
     `WITH ${NOW}, past AS (
@@ -49,6 +62,35 @@ export function eventOperations(sql: Sql): EventOperations {
   );
 
   /** Events with different names. Returns which are the first of their name. */
+  async function keepByFunction(runner: Runner, statement: Statement, events: readonly NewEvent[]): Promise<string[]> {
+    const first: string[] = [];
+    for (const { name, payload, keepMs } of events) {
+      const [row] = await runner.run(statement, [name, payload, keepMs]);
+      if (row?.[0] === true) first.push(name);
+    }
+    return first;
+  }
+
+  /** The same. Which way is needed is found by trying. */
+  async function keepEither(
+    runner: Runner,
+    events: readonly NewEvent[],
+    now: number | null,
+    notes: string[],
+  ): Promise<string[]> {
+    try {
+      if (own === "direct") return await keep(runner, emitOwn, events, now, notes);
+    } catch (error) {
+      if (!isPermissionDenied(error)) throw error;
+      const first = await keepByFunction(runner, emitByFunction, events).catch((second: unknown) => {
+        throw isPermissionDenied(second) || isMissingFunction(second) ? error : second;
+      });
+      own = "function";
+      return first;
+    }
+    return keepByFunction(runner, emitByFunction, events);
+  }
+
   async function keep(
     runner: Runner,
     statement: Statement,
@@ -77,7 +119,7 @@ export function eventOperations(sql: Sql): EventOperations {
     const deadline = performance.now() + RETRY_MS;
     for (;;) {
       try {
-        return await keep(runner, emitOwn, events, now, notes);
+        return await keepEither(runner, events, now, notes);
       } catch (error) {
         if (!isLockTimeout(error) && !isRowError(error)) throw error;
         if (events.length > 1) break;
@@ -105,7 +147,15 @@ export function eventOperations(sql: Sql): EventOperations {
       return events.map(({ name }) => ({ first: first.delete(name) }));
     },
     async emitIn(runner, event, now) {
-      return { first: (await keep(runner, emitInside, [event], now, [])).length > 0 };
+      try {
+        return await runner.isolated(async (isolated) => {
+          const first = await keep(isolated, emitInside, [event], now, []);
+          return { first: first.length > 0 };
+        });
+      } catch (error) {
+        if (!isPermissionDenied(error)) throw error;
+        return { first: (await keepByFunction(runner, emitByFunctionInside, [event])).length > 0 };
+      }
     },
     async purge(runner, limit, now) {
       const [row] = await runner.run(purge, [now, limit]);

@@ -67,7 +67,7 @@ function grants(settings: SchemaSettings, { enqueue, work, admin, userRoles }: A
     `GRANT USAGE ON SCHEMA ${s} TO ${everyone}`,
     `GRANT SELECT ON ${tables(["migrations", "settings", "lanes", "pauses"])} TO ${programs}`,
     // The role enqueue writes jobs only through these: it has no privileges on the tables of jobs.
-    `GRANT EXECUTE ON FUNCTION ${functions.enqueue}, ${functions.inserts}, ${functions.lanes} TO ${programs}`,
+    `GRANT EXECUTE ON FUNCTION ${functions.enqueue}, ${functions.inserts}, ${functions.lanes}, ${functions.emit} TO ${programs}`,
 
     `GRANT USAGE ON SEQUENCE ${s}.job_seq TO ${work}, ${admin}`,
     `GRANT USAGE, UPDATE ON SEQUENCE ${s}.followed_until TO ${work}, ${admin}`,

@@ -1,5 +1,6 @@
 import { PARKED_AT } from "../../../job/stored-step.js";
-import { functions, functionsBefore15 } from "./functions.js";
+import { emitSignature } from "./event-functions.js";
+import { functions, functionsBefore15, signatures } from "./functions.js";
 import { preallocateTable } from "./preallocate.js";
 import type { Migration } from "./schema.js";
 import { forgetJobBefore } from "./users.js";
@@ -63,6 +64,12 @@ BEGIN
     AND a.privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
   LOOP
     EXECUTE format('GRANT %s ON ${s}.steps, ${s}.events, ${s}.wakes TO %s', given.what, given.role);
+  END LOOP;
+  -- Roles that may enqueue by the function may emit by one.
+  FOR given IN SELECT CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS role FROM pg_proc p, aclexplode(p.proacl) a
+    WHERE p.oid = '${signatures(settings).enqueue}'::regprocedure AND a.privilege_type = 'EXECUTE' AND a.grantee <> p.proowner
+  LOOP
+    EXECUTE format('GRANT EXECUTE ON FUNCTION ${emitSignature(settings)} TO %s', given.role);
   END LOOP;
 END;`;
   },
