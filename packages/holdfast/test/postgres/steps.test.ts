@@ -131,7 +131,7 @@ describe("a step", () => {
 });
 
 describe("what follows from a commit", () => {
-  it("an open transaction with the row of a job that waits holds up nobody", async () => {
+  it("an open transaction with the row of a job that waits holds up no others", async () => {
     const scene = await openScene(server);
     const { store } = scene;
     const held = await parkedFor(store, "paid", { queue: "q" });

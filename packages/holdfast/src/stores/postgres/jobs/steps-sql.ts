@@ -35,7 +35,7 @@ export interface StepStatements {
  * lock. So no step of an old lease is committed after a newer claim. Steps of one job do not wait for each other: only the first
  * one, which marks the job, takes a stronger lock.
  *
- * Waits look for their event or job after they are committed, in a statement of their own. Whoever emits or ends it commits that,
+ * Waits look for their event or job after they are committed, in a statement of their own. A call that emits or ends it commits that,
  * and then looks for waits. The later of the two commits finds the other.
  */
 export function stepStatements(sql: Sql): StepStatements {

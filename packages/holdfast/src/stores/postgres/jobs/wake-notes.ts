@@ -3,7 +3,7 @@ import type { Sql } from "../connection/sql.js";
 
 /**
  * Notes in the table `wakes`: what a statement that ends or deletes a job, or emits an event, leaves for the jobs that wait for it.
- * Whoever commits them ends the waits afterwards (wakes.ts), in statements of their own: inside the same statement it would miss
+ * The call that commits them ends the waits afterwards (wakes.ts), in statements of their own: inside the same statement it would miss
  * waits that are committed meanwhile, and in a caller's transaction it would hold the rows of other jobs. A note is kept until that
  * is done, also after a crash.
  */

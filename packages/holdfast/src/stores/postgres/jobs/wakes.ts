@@ -3,13 +3,13 @@ import type { Row, Runner, Statement } from "../connection/db.js";
 import { LEASED, NOW, UUID, type Sql } from "../connection/sql.js";
 import { END_OF_JOB, MISSING } from "./wake-notes.js";
 
-/** Ends the waits that notes tell of (see wake-notes.ts), and wakes jobs. All of them return how many jobs were woken. */
+/** Ends the waits of notes (see wake-notes.ts), and wakes jobs. All of them return how many jobs were woken. */
 export interface WakeOperations {
   /**
    * Ends the waits of these notes, which have just been committed. A job whose row an open transaction has locked is left to `sweep`.
    */
   follow(runner: Runner, notes: readonly string[], now: number | null): Promise<number>;
-  /** The same for the oldest notes, whoever left them. */
+  /** The same for the oldest notes, of all processes. */
   sweep(runner: Runner, now: number | null): Promise<number>;
   /** Ends up to `limit` waits without a note whose event or job has ended, by reading on from where the last call stopped. */
   repair(runner: Runner, limit: number, now: number | null): Promise<number>;
@@ -27,7 +27,7 @@ const PAUSES_MS = [0, 2, 5, 10, 20, 40] as const;
  *
  * - `end`: topics become ended steps, and notes of the sets to look at. Each child of a set has its own row, so children that end at
  *   once do not wait for each other.
- * - `wake`: sets in which no step waits any more, or one has failed that wakes its job, make the job due, or tell it that it must not
+ * - `wake`: sets in which no step waits any more, or one has failed that wakes its job, make the job due, or mark it as one that must not
  *   park. Only the later of two commits sees that no step waits; to ask in the first statement would miss the last ones.
  *
  * Rows that another session has locked, or changed since the statement began, are skipped: an update by address does not find
@@ -69,10 +69,10 @@ export function wakeOperations(sql: Sql): WakeOperations {
      ), woken AS (
        UPDATE ${s}.live SET due_at = greatest(run_at, (SELECT now FROM t)), updated_at = (SELECT now FROM t)
        WHERE ctid = ANY (ARRAY(SELECT address FROM target WHERE is_parked)) RETURNING id
-     ), told AS (
+     ), marked AS (
        UPDATE ${s}.live SET ties = coalesce(ties, 0) | ${TIES.woken} WHERE ctid = ANY (ARRAY(SELECT address FROM target WHERE is_leased)) RETURNING id
      ), done AS MATERIALIZED (
-       SELECT id FROM woken UNION ALL SELECT id FROM told UNION ALL SELECT id FROM target WHERE NOT is_parked AND NOT is_leased
+       SELECT id FROM woken UNION ALL SELECT id FROM marked UNION ALL SELECT id FROM target WHERE NOT is_parked AND NOT is_leased
      ), off AS (
        DELETE FROM ${s}.wakes WHERE n = ANY (ARRAY(
          SELECT o.n FROM note o WHERE NOT o.job = ANY (ARRAY(SELECT job FROM ready)) OR o.job = ANY (ARRAY(SELECT id FROM done))
