@@ -61,7 +61,25 @@ export function eventOperations(sql: Sql): EventOperations {
      ) SELECT pg_catalog.count(*)::float8 FROM past`,
   );
 
-  /** Events with different names. Returns which are the first of their name. */
+  /** Keeps events with different names. Returns which are the first of their name. */
+  async function keep(
+    runner: Runner,
+    statement: Statement,
+    events: readonly NewEvent[],
+    now: number | null,
+    notes: string[],
+  ): Promise<string[]> {
+    const columns = [
+      events.map(({ name }) => name),
+      events.map(({ payload }) => payload),
+      events.map(({ keepMs }) => keepMs),
+    ];
+    const rows = await runner.run(statement, [now, ...columns]);
+    notes.push(...readNotes(rows.find(([isFirst]) => isFirst === false)?.[1]));
+    return rows.filter(([isFirst]) => isFirst === true).map(([, name]) => name as string);
+  }
+
+  /** The same for a role without privileges on the tables. */
   async function keepByFunction(runner: Runner, statement: Statement, events: readonly NewEvent[]): Promise<string[]> {
     const first: string[] = [];
     for (const { name, payload, keepMs } of events) {
@@ -71,7 +89,7 @@ export function eventOperations(sql: Sql): EventOperations {
     return first;
   }
 
-  /** The same. Which way is needed is found by trying. */
+  /** In the way that the role of the store needs, which is found by trying. */
   async function keepEither(
     runner: Runner,
     events: readonly NewEvent[],
@@ -89,23 +107,6 @@ export function eventOperations(sql: Sql): EventOperations {
       return first;
     }
     return keepByFunction(runner, emitByFunction, events);
-  }
-
-  async function keep(
-    runner: Runner,
-    statement: Statement,
-    events: readonly NewEvent[],
-    now: number | null,
-    notes: string[],
-  ): Promise<string[]> {
-    const columns = [
-      events.map(({ name }) => name),
-      events.map(({ payload }) => payload),
-      events.map(({ keepMs }) => keepMs),
-    ];
-    const rows = await runner.run(statement, [now, ...columns]);
-    notes.push(...readNotes(rows.find(([isFirst]) => isFirst === false)?.[1]));
-    return rows.filter(([isFirst]) => isFirst === true).map(([, name]) => name as string);
   }
 
   /** In halves, if an open transaction emits one of them, or one cannot be stored. `failed` gets the errors of those. */

@@ -11,7 +11,7 @@ export interface StepStatements {
   list: Statement;
   /** Locks the leases of steps and returns, by position: whether cancellation was requested, and the state and topic of the stored step. */
   hold: Statement;
-  /** Stores steps whose leases are held. Returns a row for each of those, by position. */
+  /** Stores steps whose leases are held. Returns a row for each held lease, and one for each stored step: `readSaved`. */
   save: Statement;
   /** The same in the caller's transaction. */
   saveInside: Statement;
@@ -72,9 +72,9 @@ export function stepStatements(sql: Sql): StepStatements {
        WHERE steps.state = 'waiting'
        RETURNING job, name, member, place, started_at, ended_at, until
      )
-     SELECT (w.ordinal - 1)::integer, h.cancel_at IS NOT NULL, x.place, x.started_at::float8, x.ended_at::float8, x.until::float8
-     FROM w JOIN held h ON h.id = w.id AND h.fence = w.fence
-     LEFT JOIN saved x ON x.job = w.id AND x.name = w.name AND x.member = w.member`;
+     -- Matched by the caller: the planner expects few rows, and would compare each with each.
+     SELECT id::text, fence, cancel_at IS NOT NULL, NULL::text, NULL::integer, NULL::integer, NULL::float8, NULL::float8, NULL::float8 FROM held
+     UNION ALL SELECT job::text, NULL, NULL, name, member, place, started_at::float8, ended_at::float8, until::float8 FROM saved`;
   const ofKeys = `${arrays(["uuid", "text", "integer"])} WITH ORDINALITY AS w (id, name, member, ordinal)`;
   const step = (columns: string): string =>
     `SELECT ${columns} FROM ${s}.steps x WHERE x.job = w.id AND x.name = w.name AND x.member = w.member`;

@@ -63,11 +63,14 @@ export function stepOperations(
     now: number | null,
   ): Promise<Saved[]> {
     const rows = await runner.run(inside ? statements.saveInside : statements.save, columnsOf(writes, now));
+    const { held, stored } = readSaved(rows);
     const results: Saved[] = [];
-    for (const row of rows) {
-      const at = row[SAVED.at] as number;
-      const step = row[SAVED.place] === null ? null : savedStep(writes[at] as StepWrite, row);
-      results[at] = { status: row[SAVED.cancel] === true ? "cancel" : "kept", step, isNew: false };
+    for (const [at, each] of writes.entries()) {
+      const isCancelled = held.get(`${each.id} ${each.fence}`);
+      const row = stored.get(keyOf(each));
+      if (isCancelled === undefined) continue;
+      const step = row === undefined ? null : savedStep(each, row);
+      results[at] = { status: isCancelled ? "cancel" : "kept", step, isNew: false };
     }
     const missing = writes.filter((_, at) => results[at] === undefined);
     if (missing.length === 0) return results;
@@ -255,7 +258,7 @@ function roundsOf(writes: readonly StepWrite[]): Item[][] {
   let keys = new Set<string>();
   for (const [at, write] of writes.entries()) {
     const last = rounds.at(-1);
-    const key = JSON.stringify([write.id, write.name, write.member]);
+    const key = keyOf(write);
     const isAlike = last !== undefined && (last[0]?.write.child === null) === (write.child === null);
     if (!isAlike || last.length >= MAX_ROWS || keys.has(key)) {
       rounds.push([]);
@@ -292,7 +295,33 @@ function columnsOf(writes: readonly StepWrite[], now: number | null): unknown[] 
   ];
 }
 
-const SAVED = { at: 0, cancel: 1, place: 2, startedAt: 3, endedAt: 4, until: 5 } as const;
+const SAVED = {
+  id: 0,
+  fence: 1,
+  isCancelled: 2,
+  name: 3,
+  member: 4,
+  place: 5,
+  startedAt: 6,
+  endedAt: 7,
+  until: 8,
+} as const;
+
+/** Whether cancellation of each held lease was requested, and the rows of the stored steps. */
+function readSaved(rows: readonly Row[]): { held: Map<string, boolean>; stored: Map<string, Row> } {
+  const held = new Map<string, boolean>();
+  const stored = new Map<string, Row>();
+  for (const row of rows) {
+    const [id, fence, isCancelled, name, member] = row as [string, number | null, boolean, string, number];
+    if (fence === null) stored.set(keyOf({ id, name, member }), row);
+    else held.set(`${id} ${fence}`, isCancelled);
+  }
+  return { held, stored };
+}
+
+function keyOf({ id, name, member }: Pick<StepWrite, "id" | "name" | "member">): string {
+  return `${id} ${member} ${name}`;
+}
 
 /** The step as it is stored now. */
 function savedStep(write: StepWrite, row: Row): StoredStep {
