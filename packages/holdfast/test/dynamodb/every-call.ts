@@ -21,8 +21,9 @@ import {
   eventOf,
   keepStep,
   newChild,
-  parkAnyway,
+  park,
   stepOf,
+  stepsOf,
   waitFor,
 } from "#src/testing/exercise-store/step-builders.js";
 import { until } from "#src/testing/exercise-store/until.js";
@@ -128,10 +129,10 @@ async function steps(store: Store): Promise<void> {
   await keepStep(store, waitFor(job, "paid"));
   await keepStep(store, childOf(job, newChild({ input: LARGE })));
   expect(await store.openChildren([job.id], 10)).toHaveLength(1);
-  expect(await parkAnyway(store, job)).toBe("applied");
+  await park(store, job);
   expect(await store.emit([eventOf("paid"), eventOf("other")])).toEqual([{ first: true }, { first: true }]);
   await finish(store, await claimOne(store, { queues: ["children"] }), "completed", { keep: false });
-  expect(await store.steps(job.id)).toHaveLength(3);
+  expect(await stepsOf(store, job.id)).toHaveLength(3);
   await store.purgeEvents(10);
   await store.repairWaits(10);
   const again = await claimOne(store, { queues: ["steps"] });

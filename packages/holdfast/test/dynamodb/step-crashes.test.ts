@@ -8,6 +8,7 @@ import {
   newChild,
   onlyStep,
   parkOutcome,
+  stepsOf,
   waitFor,
 } from "#src/testing/exercise-store/step-builders.js";
 import { dynamoServer } from "./server.js";
@@ -78,7 +79,7 @@ describe("a crash after each request", () => {
         work: () => settleOne(store, outcome),
         async check(what) {
           expect(await settleOne(survivor, outcome), `crash ${what}`).toBe("applied");
-          expect(await survivor.steps(id), `crash ${what}`).toEqual([]);
+          expect(await stepsOf(survivor, id), `crash ${what}`).toEqual([]);
           expect((await survivor.get(id))?.fence).toBe(fence);
         },
       };
@@ -130,8 +131,8 @@ describe("an emit at the same time", () => {
     await keepStep(store, waitFor(lease, "shipped"));
     // The first try of the wake finds the job leased. Then it is parked.
     const parked = scene.before(
-      ({ text }) => text.includes("#woken"),
-      async () => expect(await settleOne(store, parkOutcome(lease))).toBe("applied"),
+      ({ text }) => text.includes("#wakes"),
+      async () => expect(await settleOne(store, parkOutcome(lease, { wakes: 1 }))).toBe("applied"),
     );
     await store.emit([eventOf("shipped")]);
     await parked;
@@ -152,7 +153,7 @@ describe("an emit at the same time", () => {
     await expect(store.settle([parkOutcome(lease), failureOf(other, "down")])).rejects.toThrow("killed");
     scene.crashAfter(Number.POSITIVE_INFINITY);
     expect(await settleOne(store, parkOutcome(lease))).toBe("awake");
-    expect(await settleOne(store, parkOutcome(lease))).toBe("applied");
+    expect(await settleOne(store, parkOutcome(lease, { wakes: 1 }))).toBe("applied");
   });
 });
 
@@ -222,7 +223,7 @@ it("a child that is stored in a call that fails is inserted once", async () => {
     return {
       work: () => store.saveSteps([write]),
       async check(what) {
-        const [stored] = await survivor.steps(parent.id);
+        const [stored] = await stepsOf(survivor, parent.id);
         expect((await survivor.get(child.id)) !== null, `crash ${what}`).toBe(stored !== undefined);
         await keepStep(survivor, write);
         const claimed = await claimOne(survivor, { queues: [`${queue} child`] });

@@ -2,7 +2,15 @@ import { createHash } from "node:crypto";
 import type { ClaimedJob, Store } from "holdfast/store";
 import { describe, expect, it } from "vitest";
 import { addAll, claim, newJobs, outcomeOf } from "#src/testing/exercise-store/builders.js";
-import { childOf, eventOf, newChild, parkOutcome, stepOf, waitFor } from "#src/testing/exercise-store/step-builders.js";
+import {
+  childOf,
+  eventOf,
+  newChild,
+  parkOutcome,
+  stepOf,
+  stepsOf,
+  waitFor,
+} from "#src/testing/exercise-store/step-builders.js";
 import { pollInterval } from "#src/testing/exercise-store/until.js";
 import type { Proxy } from "./proxy.js";
 import { openScene } from "./scene.js";
@@ -65,14 +73,14 @@ describe.each(FAULTS)("%s", (_what, begin) => {
         ];
         const saved = await store.saveSteps(writes);
         if (saved.some(({ status }) => status !== "kept")) return;
-        const steps = await store.steps(job.id);
+        const { steps, wakes } = await store.steps(job.id);
         for (const { name, member, state, value } of steps) {
           if (state === "waiting") continue;
           const key = `${job.id} ${name} ${member}`;
           results.set(key, (results.get(key) ?? new Set()).add(value));
         }
         const outcome = steps.some(({ state }) => state === "waiting")
-          ? parkOutcome(lease)
+          ? parkOutcome(lease, { wakes })
           : outcomeOf(lease, "completed", { keepMs: 10 * 3_600_000 });
         const [settled] = await store.settle([outcome]);
         if (settled === "awake") continue;
@@ -90,7 +98,7 @@ describe.each(FAULTS)("%s", (_what, begin) => {
     }, 1_000);
     await Promise.all([...workers, emitter, maintenance]).finally(() => clearInterval(stuck));
     for (const id of parents) {
-      const steps = await reader.steps(id);
+      const steps = await stepsOf(reader, id);
       expect(steps.map(({ state }) => state)).toEqual(Array.from({ length: CHILDREN + 2 }, () => "done"));
       expect(steps[1]?.value).toBe(JSON.stringify(id));
       expect(steps.slice(2).map(({ value }) => value)).toEqual(

@@ -66,14 +66,14 @@ describe("a call about steps whose response is lost", () => {
     await add(store);
     const lease = await claimOne(store);
     await keepStep(store, waitFor(lease, "paid"));
-    const parked = proxy.loseNextResponse(to("UpdateItem", "#woken"));
+    const parked = proxy.loseNextResponse(to("UpdateItem", "#wakes"));
     expect(await settleOne(store, parkOutcome(lease))).toBe("applied");
     await parked;
     expect(await recordOf(store, lease.id)).toMatchObject({ state: "pending", attempt: 0 });
     await store.emit([eventOf("paid")]);
     const again = await claimOne(store);
     await keepStep(store, waitFor(again, "shipped"));
-    const woken = proxy.loseNextResponse(to("UpdateItem", "SET #woken"));
+    const woken = proxy.loseNextResponse(to("UpdateItem", "SET #wakes"));
     await store.emit([eventOf("shipped")]);
     await woken;
     expect(await settleOne(store, parkOutcome(again))).toBe("awake");

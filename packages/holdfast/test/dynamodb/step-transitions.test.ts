@@ -6,7 +6,7 @@ import {
   eventOf,
   keepStep,
   newChild,
-  parkAnyway,
+  park,
   stepOf,
   waitFor,
 } from "#src/testing/exercise-store/step-builders.js";
@@ -29,11 +29,11 @@ it.each([
   await keepStep(store, waitFor(parent, "paid"));
   const child = newChild();
   await keepStep(store, childOf(parent, child));
-  await parkAnyway(store, parent);
+  await park(store, parent);
   // Deleted: its tombstone has the end of the wait.
   await finish(store, await claimOne(store, { queues: ["children"] }), "completed", { keep: false, keepMs: 0 });
   const woken = await claimOne(store, { queues: ["parents"] });
-  await parkAnyway(store, woken);
+  await park(store, woken);
   await store.emit([eventOf("paid")]);
   await finish(store, await claimOne(store, { queues: ["parents"] }));
   await reader.untilState(id, "completed");

@@ -7,10 +7,11 @@ import {
   keepStep,
   newChild,
   onlyStep,
-  parkAnyway,
+  park,
   parkedFor,
   saveStep,
   stepOf,
+  stepsOf,
   waitFor,
 } from "#src/testing/exercise-store/step-builders.js";
 import { openScene } from "./scene.js";
@@ -38,7 +39,7 @@ it("a deleted job leaves no step, no mark and no wait", async () => {
   await keepStep(store, waitFor(lease, "paid"));
   const child = newChild();
   await keepStep(store, childOf(lease, child));
-  await parkAnyway(store, lease);
+  await park(store, lease);
   expect(await store.remove([id])).toEqual(["removed"]);
   // Its tombstone, its child, and the item of the event, which has a time to live.
   expect(await keysIn(table)).toEqual([`event#paid event`, `job#${id} job`, `job#${child.id} job`].toSorted());
@@ -79,7 +80,7 @@ it("a job does not get the steps of an earlier one with its id", async () => {
   await survivor.insert([newJob({ id })]);
   const next = await claimOne(survivor);
   expect(next.fence).toBe(lease.fence);
-  expect(await survivor.steps(id)).toEqual([]);
+  expect(await stepsOf(survivor, id)).toEqual([]);
   // The old lease has the same id and fence.
   expect(await keepStep(survivor, stepOf(next, "one", { value: '"new"' }))).toMatchObject({ value: '"new"' });
   expect((await onlyStep(survivor, id)).value).toBe('"new"');
@@ -103,7 +104,7 @@ it("names of steps do not match the beginnings of others", async () => {
   await add(store, { queue: "parents" });
   const lease = await claimOne(store, { queues: ["parents"] });
   for (const name of ["a", "a#0", "a#0#1"]) await keepStep(store, childOf(lease, newChild({ queue: name }), { name }));
-  await parkAnyway(store, lease);
+  await park(store, lease);
   await finish(store, await claimOne(store, { queues: ["a"] }));
   // The set `a` has only this member, so the job goes on.
   expect((await claimOne(store, { queues: ["parents"] })).id).toBe(lease.id);
@@ -116,7 +117,7 @@ it("two steps of a call may wait for one event", async () => {
   const writes = ["first", "second"].map((name, order) => waitFor(lease, "paid", { name, order }));
   expect(await store.saveSteps([...writes, ...writes])).toMatchObject([1, 2, 3, 4].map(() => ({ status: "kept" })));
   await store.emit([eventOf("paid")]);
-  expect((await store.steps(lease.id)).map(({ state }) => state)).toEqual(["done", "done"]);
+  expect((await stepsOf(store, lease.id)).map(({ state }) => state)).toEqual(["done", "done"]);
 });
 
 it("a step of a deleted job is lost", async () => {

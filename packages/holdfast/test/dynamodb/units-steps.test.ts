@@ -8,7 +8,6 @@ import {
   keepStep,
   newChild,
   park,
-  parkAnyway,
   parkedFor,
   stepOf,
   waitFor,
@@ -135,7 +134,7 @@ describe("write units", () => {
     const child = await claimOne(store, { queues: ["children"] });
     // In a transaction, the emulator charges index entries like the table: twice.
     expect(spawn).toEqual({ writes: { table: 8, live: 2, listed: 2 }, requests: 1 });
-    await parkAnyway(store, parent);
+    await park(store, parent);
     const { writes } = await costOf(() => finish(store, child, "completed", { keepMs: 600 * MINUTE }));
     // A completion: 1 and 1. The note: 1 and 2. The step, its mark and the parent, which moves in the index.
     expect(writes).toEqual({ table: 1 + 1 + 3, live: 1 + 2, expiring: 2, counts: 2 });
@@ -149,7 +148,7 @@ describe("write units", () => {
     await finish(store, await claimOne(store, { queues: ["children"] }));
     const writes = Array.from({ length: 10 }, (_, member) => childOf(parent, newChild(), { name: "all", member }));
     expect((await costOf(() => store.saveSteps(writes))).writes["table"]).toBe(2 + 6 * 10);
-    await parkAnyway(store, parent);
+    await park(store, parent);
     const child = await claimOne(store, { queues: ["children"] });
     const end = await costOf(() => finish(store, child, "completed", { keepMs: 600 * MINUTE }));
     expect(end.writes).toEqual({ table: 1 + 1 + 2, live: 1, expiring: 2, counts: 2 });

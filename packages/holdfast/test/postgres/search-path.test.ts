@@ -29,6 +29,7 @@ import {
   newChild,
   park,
   stepOf,
+  stepsOf,
   waitFor,
 } from "#src/testing/exercise-store/step-builders.js";
 import type { NewJob } from "#src/store.js";
@@ -148,7 +149,7 @@ describe.each(PATHS)("planted functions in %s do not run", (path) => {
     await tx.query("COMMIT");
     await store.repairWaits(10);
     await finish(store, again, "dead", { reopen: ["failed", "all"] });
-    expect((await store.steps(parent.id)).filter(({ state }) => state === "done")).toHaveLength(7);
+    expect((await stepsOf(store, parent.id)).filter(({ state }) => state === "done")).toHaveLength(7);
     expect(await store.retry([parent.id])).toEqual(["retried"]);
     expect(await store.purgeEvents(10)).toBe(0);
     await store.purge({ state: "completed", before: null, keep: 0, limit: 10 });

@@ -12,6 +12,7 @@ import {
   park,
   parkOutcome,
   stepOf,
+  stepsOf,
   waitFor,
 } from "#src/testing/exercise-store/step-builders.js";
 import { openScene, type Scene } from "./scene.js";
@@ -63,10 +64,10 @@ describe("a step of an old lease", { timeout: 120_000 }, () => {
             const [next] = await claim(claimer, { queues, leaseMs: 1 });
             if (next === undefined) continue;
             lease = next;
-            read = (await claimer.steps(id)).filter(({ fence }) => fence < next.fence).length;
+            read = (await stepsOf(claimer, id)).filter(({ fence }) => fence < next.fence).length;
           }
           await saving;
-          const after = (await claimer.steps(id)).filter(({ fence }) => fence < lease.fence).length;
+          const after = (await stepsOf(claimer, id)).filter(({ fence }) => fence < lease.fence).length;
           late += after - read;
         }
       }),
@@ -171,7 +172,7 @@ describe("the last children of a set at once", { timeout: 120_000 }, () => {
           }
         }),
       );
-      const states = new Set((await store.steps(parent.id)).map(({ state }) => state));
+      const states = new Set((await stepsOf(store, parent.id)).map(({ state }) => state));
       expect([...states]).toEqual(["done"]);
       const [woken] = await claim(store, { queues: ["parents"] });
       if (woken === undefined) left++;

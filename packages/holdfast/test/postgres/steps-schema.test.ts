@@ -6,7 +6,7 @@ import { migrate, undoMigrations } from "#src/stores/postgres/schema/migrate.js"
 import { MIGRATIONS } from "#src/stores/postgres/schema/migrations.js";
 import type { SchemaSettings } from "#src/stores/postgres/schema/schema.js";
 import { add, claim, claimOne, finish } from "#src/testing/exercise-store/builders.js";
-import { keepStep, park, stepOf, waitFor } from "#src/testing/exercise-store/step-builders.js";
+import { keepStep, park, stepOf, stepsOf, waitFor } from "#src/testing/exercise-store/step-builders.js";
 import { newRole } from "./roles.js";
 import { addressOf, ownSchema } from "./scene.js";
 import { postgresServer } from "./server.js";
@@ -73,7 +73,7 @@ describe("migration 15", () => {
     await migrate(db, settings);
     // Nothing would wake a parked job any more.
     expect((await claim(store)).map(({ id }) => id)).toContain(lease.id);
-    expect(await store.steps(lease.id)).toEqual([]);
+    expect(await stepsOf(store, lease.id)).toEqual([]);
   });
 
   it("lets processes of the previous version finish and delete jobs with steps", async () => {
@@ -86,7 +86,7 @@ describe("migration 15", () => {
     // They do not copy the column, and do not know the table.
     await finish(store, first);
     await server.query(`UPDATE ${schema}.archive SET ties = NULL`);
-    expect(await store.steps(first.id)).toHaveLength(1);
+    expect(await stepsOf(store, first.id)).toHaveLength(1);
     await server.query(`DELETE FROM ${schema}.live`);
     expect(await store.purge({ state: "completed", before: Date.now() + 1_000, keep: null, limit: 10 })).toBe(1);
     await store.maintain();

@@ -26,6 +26,7 @@ import {
   parkedFor,
   saveStep,
   stepOf,
+  stepsOf,
   waitFor,
 } from "#src/testing/exercise-store/step-builders.js";
 import { hurry } from "../hurry.js";
@@ -82,7 +83,7 @@ describe("a step", () => {
     await sql("COMMIT");
     const lease = await claimOne(store);
     expect(lease.id).toBe(id);
-    expect((await store.steps(id)).map(({ name }) => name).toSorted()).toEqual(["book", "late", "other"]);
+    expect((await stepsOf(store, id)).map(({ name }) => name).toSorted()).toEqual(["book", "late", "other"]);
     expect(await saveStep(store, stepOf(old, "too late"))).toEqual({ status: "lost" });
   });
 
@@ -96,7 +97,7 @@ describe("a step", () => {
       async () => store.emitIn(client, eventOf("paid")),
     ])
       await expect(call()).rejects.toMatchObject({ code: "INVALID_OPTION", message: expect.stringMatching(/BEGIN/) });
-    expect(await store.steps(lease.id)).toEqual([]);
+    expect(await stepsOf(store, lease.id)).toEqual([]);
   });
 
   it("that an open transaction is about to store holds up no others", async () => {

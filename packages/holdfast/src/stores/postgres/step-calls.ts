@@ -76,7 +76,7 @@ export function stepCalls(sql: Sql, parts: StoreParts): StepCalls {
   }
 
   const calls: Calls = {
-    steps: (job) => tracked(() => steps.list(db, job)),
+    steps: (job) => tracked(() => steps.read(db, job)),
     saveSteps: (writes) =>
       tracked(async () => {
         if (writes.length === 0) return [];

@@ -1,5 +1,4 @@
 import type { CancelResult, ChangeScope, RemoveResult, RetryResult } from "../../../store.js";
-import { TIES } from "../../../job/stored-step.js";
 import { retryWhileLocked, SHORT_LOCK_WAIT } from "./lock-retry.js";
 import type { Row, Runner, Statement } from "../connection/db.js";
 import { isStale, staleKeys } from "./insert-sql.js";
@@ -100,7 +99,7 @@ export function changeOperations(sql: Sql): ChangeOperations {
     error_code: "NULL::text",
     error_at: "NULL::bigint",
     fingerprint: "NULL::text",
-    ties: `g.ties & ${TIES.steps | TIES.awaited}`,
+    ties: "g.ties",
   };
   const reopen = sql.statement(
     "retry_finished",

@@ -12,7 +12,7 @@ import { endedNotes, NOTES, readNotes } from "./wake-notes.js";
  * Settles leases of one fence, whatever their outcomes are and whether their jobs have ties. The statements for jobs without ties
  * are faster, and each of them handles one kind of outcome. Values 1 to 14 are those of the other statements. The parts:
  *
- * - `target`: the jobs, locked; `decided`: what happens to each. `awake`: it is not parked, because a wait has ended since the claim.
+ * - `target`: the jobs, locked; `decided`: what happens to each. `awake`: it is not parked, because a wait has ended since its steps were read.
  * - `waiting`, `gone` and `kept`, `dropped`: jobs that wait again, that are moved to the archive, and that are deleted.
  * - `done`: all of them, with their old and new states. `reopened` and `deleted_steps`: see `Outcome.reopen`.
  */
@@ -25,30 +25,27 @@ export function tiedStatement(
   const { outcomes, error } = parts;
   const inAction = (condition: string): string => `ARRAY(SELECT address FROM decided WHERE action ${condition})`;
   const idsOf = (from: string): string => `ARRAY(SELECT id FROM ${from})`;
-  const forgetWoken = `& ${TIES.steps | TIES.awaited}`;
   return stateStatement(
     sql,
     "settle_tied",
     (recording) => `WITH ${recording.now}, ${outcomes}, p AS MATERIALIZED (
-       SELECT * FROM ${rowsOf("$2::uuid[], $15::boolean[], $16::boolean[], $17::bigint[], $18::text[]")} AS p (id, keep, parks, until, reopen)
+       SELECT * FROM ${rowsOf("$2::uuid[], $15::boolean[], $16::boolean[], $17::bigint[], $18::text[], $19::bigint[]")} AS p (id, keep, parks, until, reopen, wakes)
      ), target AS MATERIALIZED (
        SELECT ctid AS address, id, queue, type, state, cancel_at, ties FROM ${s}.live
        WHERE id = ANY ($2::uuid[]) AND fence = $3 AND state IN ${LEASED} FOR UPDATE SKIP LOCKED
      ), ending AS MATERIALIZED (
-       SELECT g.*, o.new_state AS wanted, p.keep, p.parks, p.until, p.reopen,
+       SELECT g.*, o.new_state AS wanted, p.keep, p.parks, p.until, p.reopen, p.wakes,
          CASE WHEN g.cancel_at IS NOT NULL AND o.new_state <> 'completed' THEN 'cancelled' ELSE o.new_state END AS new_state
        FROM target g JOIN o ON o.id = g.id JOIN p ON p.id = g.id
      ), decided AS MATERIALIZED (
-       SELECT e.*, CASE WHEN new_state = 'pending' AND parks AND (ties & ${TIES.woken}) <> 0 THEN 'awake'
+       SELECT e.*, CASE WHEN new_state = 'pending' AND parks AND coalesce(ties, 0) / ${TIES.wake} <> wakes THEN 'awake'
          WHEN NOT new_state IN (${FINISHED}) THEN 'wait' WHEN keep OR new_state <> wanted THEN 'keep' ELSE 'drop' END AS action
        FROM ending e
-     ), awake AS (
-       UPDATE ${s}.live SET ties = ties ${forgetWoken} WHERE ctid = ANY (${inAction("= 'awake'")}) RETURNING id
      ), waiting AS (
        UPDATE ${s}.live g SET state = o.new_state,
          due_at = CASE WHEN p.parks THEN greatest((SELECT now FROM t), coalesce(p.until, ${PARKED_AT})) ELSE (SELECT now FROM t) + o.delay_ms END,
          run_at = (SELECT now FROM t) + CASE WHEN p.parks THEN 0 ELSE o.delay_ms END,
-         expires_at = CASE WHEN NOT p.parks THEN g.expires_at END, ties = g.ties ${forgetWoken},
+         expires_at = CASE WHEN NOT p.parks THEN g.expires_at END,
          attempt = o.attempt, releases = o.releases, started_at = coalesce(g.started_at, o.started_at), worker = NULL,
          updated_at = (SELECT now FROM t), error = ${error["error"]}, error_code = ${error["error_code"]}, fingerprint = ${error["fingerprint"]},
          error_at = CASE WHEN o.new_state = 'failed' AND o.message IS NULL AND g.error IS NULL THEN (SELECT now FROM t) ELSE ${error["error_at"]} END
@@ -64,7 +61,7 @@ export function tiedStatement(
        releases: "o.releases",
        updated_at: "(SELECT now FROM t)",
        started_at: "coalesce(g.started_at, o.started_at)",
-       ties: `g.ties ${forgetWoken}`,
+       ties: "g.ties",
        ...error,
      })}), dropped AS MATERIALIZED (
        SELECT g.*, o.output::json AS output, ${error["error"]} AS last_error, ${error["error_code"]} AS last_code, d.new_state
@@ -97,17 +94,18 @@ export function tiedStatement(
        UNION ALL SELECT now, queue, type, state, v.sign * pg_catalog.count(*), v.ended FROM done, t, (VALUES (1, true), (-1, false)) AS v (sign, ended)
          WHERE action = 'drop' GROUP BY now, queue, type, state, v.sign, v.ended
      )
-     SELECT id::text, state, NULL FROM done UNION ALL SELECT id::text, 'awake', NULL FROM awake UNION ALL SELECT NULL, NULL, ${NOTES}`,
+     SELECT id::text, state, NULL FROM done UNION ALL SELECT id::text, 'awake', NULL FROM decided WHERE action = 'awake' UNION ALL SELECT NULL, NULL, ${NOTES}`,
   );
 }
 
-/** Values 15 to 18 of the statement. */
+/** Values 15 to 19 of the statement. */
 export function tiedColumns(outcomes: readonly Outcome[]): unknown[] {
   return [
     outcomes.map(({ keep, to }) => keep || !isFinished(to)),
     outcomes.map(({ park }) => park !== undefined),
     orNull(outcomes, ({ park }) => park?.until ?? null),
     orNull(outcomes, ({ reopen }) => (reopen === undefined ? null : namesOf(reopen))),
+    orNull(outcomes, ({ park }) => park?.wakes ?? null),
   ];
 }
 

@@ -8,7 +8,8 @@ import { END_OF_JOB, MISSING } from "./wake-notes.js";
 const STEP = `name, member, place, kind, state, fence, tries, topic, value::text, failure::text, started_at::float8, ended_at::float8, until::float8`;
 
 export interface StepStatements {
-  list: Statement;
+  /** The steps of a job, with its wakes. */
+  read: Statement;
   /** Locks the leases of steps and returns, by position: whether cancellation was requested, and the state and topic of the stored step. */
   hold: Statement;
   /** Stores steps whose leases are held. Returns a row for each held lease, and one for each stored step: `readSaved`. */
@@ -93,7 +94,14 @@ export function stepStatements(sql: Sql): StepStatements {
   const lease = `${s}.live WHERE id = $1::uuid AND fence = $2 AND state IN ${LEASED}`;
   const setHasSteps = `UPDATE ${s}.live SET ties = coalesce(ties, 0) | ${TIES.steps}`;
   return {
-    list: sql.statement("steps", `SELECT ${STEP} FROM ${s}.steps WHERE job = $1::uuid ORDER BY place, member`),
+    read: sql.statement(
+      "steps",
+      // One statement, so one snapshot: a wake that is counted is a wait that is seen as ended.
+      `SELECT ${STEP}, j.wakes FROM (
+         SELECT coalesce(ties, 0) / ${TIES.wake} AS wakes FROM ${s}.live WHERE id = $1::uuid
+         UNION ALL SELECT coalesce(ties, 0) / ${TIES.wake} FROM ${s}.archive WHERE id = $1::uuid) j
+       LEFT JOIN ${s}.steps ON job = $1::uuid ORDER BY place, member`,
+    ),
     hold: sql.statement(
       "hold_leases",
       `WITH ${SHORT_LOCK_WAIT}, w AS MATERIALIZED (SELECT * FROM ${arrays(key, 1)} WITH ORDINALITY AS w (id, fence, name, member, ordinal)),

@@ -1,5 +1,6 @@
 import { eventTopic, jobTopic } from "../../../job/stored-step.js";
 import type {
+  JobSteps,
   InsertResult,
   NewJob,
   StepFailure,
@@ -19,7 +20,7 @@ import { isUuid } from "./listing.js";
 import { stepStatements } from "./steps-sql.js";
 
 export interface StepOperations {
-  list(runner: Runner, job: string): Promise<StoredStep[]>;
+  read(runner: Runner, job: string): Promise<JobSteps>;
   /** `lanes` of the children exist. `onInserted` gets the children that were inserted. */
   save(
     db: Db,
@@ -197,7 +198,11 @@ export function stepOperations(
   }
 
   return {
-    list: async (runner, job) => (await runner.run(statements.list, [job])).map(readStep),
+    async read(runner, job) {
+      const rows = await runner.run(statements.read, [job]);
+      // A job without steps has one row, without a name.
+      return { steps: rows.filter(([name]) => name !== null).map(readStep), wakes: Number(rows[0]?.[WAKES] ?? 0) };
+    },
 
     async save(db, writes, now, onInserted) {
       const results: StepResult[] = [];
@@ -341,6 +346,9 @@ function savedStep(write: StepWrite, row: Row): StoredStep {
     until: row[SAVED.until] as number | null,
   };
 }
+
+/** The column after those of a step. */
+const WAKES = 13;
 
 function readStep(row: Row): StoredStep {
   const [name, member, order, kind, state, fence, tries, topic, value, failure, startedAt, endedAt, until] = row;

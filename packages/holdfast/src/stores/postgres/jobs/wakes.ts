@@ -70,7 +70,7 @@ export function wakeOperations(sql: Sql): WakeOperations {
        UPDATE ${s}.live SET due_at = greatest(run_at, (SELECT now FROM t)), updated_at = (SELECT now FROM t)
        WHERE ctid = ANY (ARRAY(SELECT address FROM target WHERE is_parked)) RETURNING id
      ), marked AS (
-       UPDATE ${s}.live SET ties = coalesce(ties, 0) | ${TIES.woken} WHERE ctid = ANY (ARRAY(SELECT address FROM target WHERE is_leased)) RETURNING id
+       UPDATE ${s}.live SET ties = coalesce(ties, 0) + ${TIES.wake} WHERE ctid = ANY (ARRAY(SELECT address FROM target WHERE is_leased)) RETURNING id
      ), done AS MATERIALIZED (
        SELECT id FROM woken UNION ALL SELECT id FROM marked UNION ALL SELECT id FROM target WHERE NOT is_parked AND NOT is_leased
      ), off AS (

@@ -18,9 +18,9 @@ export const STEPS: Migration = {
     const { schema: s } = settings;
     const step = "job, name, member, place, kind, state, fence, tries, wake, started_at, failure";
     return `
--- Bits: it has steps, another job waits for its end, a wait ended while it was leased. NULL for all other jobs.
-ALTER TABLE ${s}.live ADD COLUMN IF NOT EXISTS ties smallint;
-ALTER TABLE ${s}.archive ADD COLUMN IF NOT EXISTS ties smallint;
+-- 1: it has steps, 2: another job waits for its end, 4 for each wait that ended while it was leased. NULL for all other jobs.
+ALTER TABLE ${s}.live ADD COLUMN IF NOT EXISTS ties integer;
+ALTER TABLE ${s}.archive ADD COLUMN IF NOT EXISTS ties integer;
 CREATE TABLE IF NOT EXISTS ${s}.steps (
   job uuid NOT NULL,
   name text COLLATE "C" NOT NULL,
