@@ -141,8 +141,8 @@ function withoutDynamo(): string | null {
 
 describe("npm run bench", () => {
   it.for([
-    ["sqlite", /^3\./, ROWS, 90 + targetsInChromium(false), 1_000],
-    ["postgres", /^\d\d\./, { ...ROWS, ...OVER_A_WIRE }, 94 + targetsInChromium(true), 1_000],
+    ["sqlite", /^3\./, ROWS, 91 + targetsInChromium(false), 1_000],
+    ["postgres", /^\d\d\./, { ...ROWS, ...OVER_A_WIRE }, 95 + targetsInChromium(true), 1_000],
     ["dynamodb", /^local \d/, CHARGED, 18 + targetsInChromium(true), 100],
   ] as const)(
     "measures every case of %s and prints one JSON document",

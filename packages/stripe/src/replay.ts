@@ -150,8 +150,9 @@ async function enqueueCopy(
 ): Promise<ReplayResult> {
   if (force) return { eventId, result: "enqueued", jobId: (await hf.rerun(job!.id)).id };
   // Another replay may have processed the event since it was read.
-  const now = (await hf.get<ProcessInput>({ key: replayKey(key) })) ?? (await hf.get<ProcessInput>(job!.id));
-  if (now === null) throw new EventNotFoundError(eventId, ", because its job was deleted meanwhile");
+  const found = (await hf.get<ProcessInput>({ key: replayKey(key) })) ?? (await hf.get<ProcessInput>(job!.id));
+  // Another replay deletes the job of a replay before it enqueues its own.
+  const now = found ?? (job as Job<ProcessInput>);
   if (hasProcessed(now)) return { eventId, result: "processed", jobId: now.id };
   // A replay that had no effect either. It holds the key; one that was deleted meanwhile no longer does.
   if (now.key === replayKey(key) && now.state === "completed") await hf.remove(now.id);

@@ -21,7 +21,7 @@ describe.each(adminStores())("what happened, and why, on %s", (_name, store) => 
     expect(paused.text).toContain("by token:operator");
   });
 
-  it("jobs.explain tells users about their own jobs only", async () => {
+  it("jobs.explain is for users about their own jobs only", async () => {
     const { hf, as } = await adminScene(store());
     const { id } = await hf.enqueue(mail, { to: "ada" }, { user: "ada" });
     const ada = checked("jobs.explain", await (await as("user", "ada")).jobs.explain({ id }));
