@@ -102,17 +102,24 @@ function* parentsGoOn(evidence: Evidence): Generator<Violation> {
 }
 
 /**
- * A wait may sleep until the store is repaired if the call that ended its topic was interrupted: `repairWaits` is for these. But
- * once the store has confirmed the call, the wait has ended.
+ * A wait may sleep until the store is repaired if the call that stored it, or the one that ended its topic, was interrupted:
+ * `repairWaits` is for these. But once the store has confirmed both calls, the wait has ended.
  */
 function* asleepViolations(evidence: Evidence, prefix: string, rule: Rule): Generator<Violation> {
   const confirmed = new Set(entries(evidence, "topic ended").map(({ entry }) => entry.topic));
   for (const { job, step, topic } of evidence.asleep) {
     if (!topic.startsWith(prefix)) continue;
     const topics = prefix === "event:" ? [topic] : topicsOf(evidence, job, step);
-    if (!topics.every((each) => confirmed.has(each))) continue;
+    if (!topics.every((each) => confirmed.has(each)) || wasInterrupted(evidence, job, step)) continue;
     yield { rule, job, step, detail: `it slept after ${topic} had ended` };
   }
+}
+
+/** Whether a call that stored this wait never returned. */
+function wasInterrupted(evidence: Evidence, job: string, step: string): boolean {
+  const count = (did: "wait began" | "wait stored"): number =>
+    evidence.history.filter((entry) => entry.did === did && entry.job === job && entry.step === step).length;
+  return count("wait began") > count("wait stored");
 }
 
 function topicsOf({ steps }: Evidence, job: string, name: string): string[] {

@@ -17,7 +17,7 @@ export interface WithFaults {
   faults: readonly Fault[];
 }
 
-export function historyFile({ folder }: Round): string {
+export function historyFile({ folder }: Pick<Round, "folder">): string {
   return join(folder, "history.jsonl");
 }
 

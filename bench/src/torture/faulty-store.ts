@@ -24,7 +24,19 @@ export function injectFaults(store: Store, faults: Faults): Store {
       return nested(
         writes.map(({ id, name }) => ({ job: id, step: name })),
         ({ job, step }, next) => faults.around(job, "save", step, next),
-        () => saveSteps.call(store, writes),
+        async () => {
+          const waits = writes.map(({ to, topic }) => to === "waiting" && topic !== null);
+          const recordWaits = (did: "wait began" | "wait stored", isOne: (at: number) => boolean): void => {
+            for (const [at, { id, name, member }] of writes.entries()) {
+              if (waits[at] === true && isOne(at))
+                record(faults.historyOf(id) as string, { did, job: id, step: name, member });
+            }
+          };
+          recordWaits("wait began", () => true);
+          const results = await saveSteps.call(store, writes);
+          recordWaits("wait stored", (at) => results[at] !== undefined && "step" in results[at]);
+          return results;
+        },
       );
     },
 

@@ -19,6 +19,8 @@ type Deed =
   | { did: "topic began"; topic: string; call: string | null }
   /** The store has confirmed it. `first`: it was the first event of its name; null for jobs. */
   | { did: "topic ended"; topic: string; call: string | null; first: boolean | null }
+  /** The store was asked to store a wait, and has confirmed it. */
+  | { did: "wait began" | "wait stored"; job: string; step: string; member: number }
   | { did: "fault"; fault: Fault; job: string };
 
 /**

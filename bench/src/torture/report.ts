@@ -6,7 +6,10 @@ import type { FoundViolation, TortureResult } from "./torture.js";
 const MAX_SHOWN = 20;
 
 /** What `npm run torture` prints. */
-export function reportText(store: StoreName, { runs, seconds, faults, repaired, violations }: TortureResult): string {
+export function reportText(
+  store: StoreName,
+  { runs, seconds, faults, repaired, violations, histories }: TortureResult,
+): string {
   const kinds = Object.entries(faults).toSorted(([one], [other]) => one.localeCompare(other));
   const injected = kinds.reduce((sum, [, count]) => sum + count, 0);
   return [
@@ -15,6 +18,7 @@ export function reportText(store: StoreName, { runs, seconds, faults, repaired, 
     ...kinds.map(([kind, count]) => `${String(count).padStart(7)}  ${kind}`),
     `${String(repaired).padStart(7)}  waits whose interrupted wake was repaired`,
     ...violationLines(store, violations),
+    ...histories.map((file) => `What its processes did: ${file}`),
   ].join("\n");
 }
 

@@ -31,7 +31,7 @@ const LATE_RUNS_MS = 5_000;
 
 /** Runs a round to its end and collects what is known of it. */
 export async function playRound(site: Site, plan: RoundPlan): Promise<Evidence> {
-  const folder = join(site.folder, `round-${plan.seed}`);
+  const { folder } = roundFolder(site.folder, plan.seed);
   mkdirSync(folder);
   const round: Round = { folder, pauseMs: site.pauseMs };
   const file = historyFile(round);
@@ -51,6 +51,10 @@ export async function playRound(site: Site, plan: RoundPlan): Promise<Evidence> 
   };
   for (const id of jobs.flatMap(idsOf)) await look(id);
   return { plan, jobs, history: readHistory(file), ended, steps, asleep };
+}
+
+export function roundFolder(folder: string, seed: number): Pick<Round, "folder"> {
+  return { folder: join(folder, `round-${seed}`) };
 }
 
 function idsOf({ main, emitters }: RunJobs): string[] {

@@ -1,13 +1,15 @@
+import { copyFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { holdfast } from "holdfast";
 import type { Bed, StoreName } from "../bed.js";
 import { openStore } from "../open-store.js";
 import type { Progress } from "../progress.js";
 import { check, type Violation } from "./checker.js";
-import { Faults } from "./faults.js";
+import { Faults, historyFile } from "./faults.js";
 import { tortureJobs } from "./jobs.js";
 import type { MutantName } from "./mutants.js";
 import { planRound } from "./plan.js";
-import { playRound, type Site } from "./round.js";
+import { playRound, roundFolder, type Site } from "./round.js";
 import { startWorkers } from "./worker-pool.js";
 
 export interface TortureOptions {
@@ -37,6 +39,8 @@ export interface TortureResult {
   /** Waits whose interrupted wake was repaired. */
   repaired: number;
   violations: FoundViolation[];
+  /** Files with the histories of rounds that violated a rule. */
+  histories: string[];
 }
 
 /** Runs that share workers and are checked together. The seed of a round plans all of them. */
@@ -69,7 +73,7 @@ export async function torture(
   const order = { url: place.url, leaseMs, concurrency: CONCURRENCY, mutant };
   const workers = startWorkers(WORKERS, order, (reason) => failed(new Error(reason)));
   const site: Site = { hf, store, jobs, workers, folder, pauseMs: leaseMs * PAUSE_LEASES, endWithinMs };
-  const result: TortureResult = { runs: 0, seconds: 0, faults: {}, repaired: 0, violations: [] };
+  const result: TortureResult = { runs: 0, seconds: 0, faults: {}, repaired: 0, violations: [], histories: [] };
   const isOver = (): boolean => result.runs >= (runs ?? Infinity) || seconds() >= (minutes ?? Infinity) * 60;
   try {
     for (let round = 0; !isOver(); round++) {
@@ -80,6 +84,7 @@ export async function torture(
       );
       const evidence = await Promise.race([playRound(site, plan), failure]);
       const violations = check(evidence);
+      if (violations.length > 0) result.histories.push(keepHistory(folder, name, plan.seed));
       for (const { did, ...entry } of evidence.history) {
         if (did !== "fault" || !("fault" in entry)) continue;
         const { action, moment, place: where } = entry.fault;
@@ -97,6 +102,13 @@ export async function torture(
     progress.end();
   }
   return { ...result, seconds: seconds() };
+}
+
+/** Copies the history of a round out of the folder, which is removed at the end. */
+function keepHistory(folder: string, store: StoreName, seed: number): string {
+  const file = join(dirname(folder), `torture-${store}-${seed}.jsonl`);
+  copyFileSync(historyFile(roundFolder(folder, seed)), file);
+  return file;
 }
 
 const NAMES = {
