@@ -106,20 +106,16 @@ function* parentsGoOn(evidence: Evidence): Generator<Violation> {
  * `repairWaits` is for these. But once the store has confirmed both calls, the wait has ended.
  */
 function* asleepViolations(evidence: Evidence, prefix: string, rule: Rule): Generator<Violation> {
-  const confirmed = new Set(entries(evidence, "topic ended").map(({ entry }) => entry.topic));
-  for (const { job, step, topic } of evidence.asleep) {
+  for (const { job, step, topic, at } of evidence.asleep) {
     if (!topic.startsWith(prefix)) continue;
+    const before = evidence.history.filter((entry) => entry.at <= at);
+    const confirmed = new Set(before.flatMap((entry) => (entry.did === "topic ended" ? entry.topic : [])));
     const topics = prefix === "event:" ? [topic] : topicsOf(evidence, job, step);
-    if (!topics.every((each) => confirmed.has(each)) || wasInterrupted(evidence, job, step)) continue;
-    yield { rule, job, step, detail: `it slept after ${topic} had ended` };
+    const count = (did: "wait began" | "wait stored"): number =>
+      before.filter((entry) => entry.did === did && entry.job === job && entry.step === step).length;
+    const wasInterrupted = count("wait began") > count("wait stored") || !topics.every((each) => confirmed.has(each));
+    if (!wasInterrupted) yield { rule, job, step, detail: `it slept after ${topic} had ended` };
   }
-}
-
-/** Whether a call that stored this wait never returned. */
-function wasInterrupted(evidence: Evidence, job: string, step: string): boolean {
-  const count = (did: "wait began" | "wait stored"): number =>
-    evidence.history.filter((entry) => entry.did === did && entry.job === job && entry.step === step).length;
-  return count("wait began") > count("wait stored");
 }
 
 function topicsOf({ steps }: Evidence, job: string, name: string): string[] {

@@ -7,6 +7,8 @@ export interface Asleep {
   job: string;
   step: string;
   topic: string;
+  /** When it was found. */
+  at: number;
 }
 
 /** The jobs of a run. */

@@ -93,7 +93,10 @@ async function untilEnded(site: Site, file: string, jobs: readonly RunJobs[]): P
     }
     if (parked.length === 0) continue;
     const found = await findAsleep(store, parked, readHistory(file));
-    for (const each of found) asleep.set(`${each.job} ${each.step} ${each.topic}`, each);
+    for (const each of found) {
+      const key = `${each.job} ${each.step}`;
+      if (!asleep.has(key)) asleep.set(key, each);
+    }
     if (found.length > 0) await store.repairWaits(500);
   }
   return [...asleep.values()];
@@ -108,13 +111,18 @@ async function findAsleep(store: Store, parked: readonly string[], history: read
   const found: Asleep[] = [];
   for (const job of parked) {
     const { steps } = await store.steps(job);
+    const waits = steps.filter(({ topic }) => topic !== null);
     // Members of a set wake their job when the last one has ended.
-    const names = new Set(steps.filter(({ state }) => state === "waiting").map(({ name }) => name));
+    const names = new Set(waits.filter(({ state }) => state === "waiting").map(({ name }) => name));
     for (const name of names) {
-      const topics = steps.filter((step) => step.name === name).map(({ topic }) => topic ?? "");
+      const topics = waits.filter((step) => step.name === name).map(({ topic }) => topic ?? "");
       const over = await Promise.all(topics.map((topic) => isOver(store, topic, emitted, before)));
-      if (over.every(Boolean)) found.push({ job, step: name, topic: topics.at(-1) as string });
+      if (over.every(Boolean)) found.push({ job, step: name, topic: topics.at(-1) as string, at: Date.now() });
     }
+    // No wait is open, but the job was not woken when the last one ended.
+    const last = waits.toSorted((one, other) => (one.endedAt ?? 0) - (other.endedAt ?? 0)).at(-1);
+    if (names.size === 0 && last !== undefined && (last.endedAt ?? 0) < before)
+      found.push({ job, step: last.name, topic: last.topic as string, at: Date.now() });
     // It was woken while this looked.
     const now = await store.get(job);
     if (now?.state !== "pending" || (now.dueAt ?? 0) <= Date.now() + ASLEEP_FOR_MS)
