@@ -102,19 +102,30 @@ function* parentsGoOn(evidence: Evidence): Generator<Violation> {
 }
 
 /**
- * A wait may sleep until the store is repaired if the call that stored it, or the one that ended its topic, was interrupted:
- * `repairWaits` is for these. But once the store has confirmed both calls, the wait has ended.
+ * A wait may sleep until the store is repaired if a call that stored it, or one that ended its topic, was interrupted: `repairWaits`
+ * is for these. If all of these calls have returned, the wait has ended.
  */
 function* asleepViolations(evidence: Evidence, prefix: string, rule: Rule): Generator<Violation> {
   for (const { job, step, topic, at } of evidence.asleep) {
     if (!topic.startsWith(prefix)) continue;
-    const before = evidence.history.filter((entry) => entry.at <= at);
-    const confirmed = new Set(before.flatMap((entry) => (entry.did === "topic ended" ? entry.topic : [])));
-    const topics = prefix === "event:" ? [topic] : topicsOf(evidence, job, step);
-    const count = (did: "wait began" | "wait stored"): number =>
-      before.filter((entry) => entry.did === did && entry.job === job && entry.step === step).length;
-    const wasInterrupted = count("wait began") > count("wait stored") || !topics.every((each) => confirmed.has(each));
-    if (!wasInterrupted) yield { rule, job, step, detail: `it slept after ${topic} had ended` };
+    const topics = new Set(prefix === "event:" ? [topic] : topicsOf(evidence, job, step));
+    let open = 0;
+    const ended = new Set<string>();
+    for (const entry of evidence.history) {
+      if (entry.at > at) break;
+      if ("topic" in entry && topics.has(entry.topic)) {
+        open += entry.did === "topic began" ? 1 : -1;
+        if (entry.did === "topic ended") ended.add(entry.topic);
+      } else if (
+        (entry.did === "wait began" || entry.did === "wait stored") &&
+        entry.job === job &&
+        entry.step === step
+      ) {
+        open += entry.did === "wait began" ? 1 : -1;
+      }
+    }
+    if (open === 0 && ended.size === topics.size)
+      yield { rule, job, step, detail: `it slept after ${topic} had ended` };
   }
 }
 
