@@ -1,15 +1,18 @@
 import type { Store } from "holdfast";
 import type { NewEvent, Outcome, StepWrite } from "holdfast/store";
 import type { Faults, WithFaults } from "./faults.js";
-import { record } from "./history.js";
+import { record, type WaitDeed } from "./history.js";
 
 /** Injects faults into the calls that a worker makes, and records what the store confirmed. Changes the store. */
 export function injectFaults(store: Store, faults: Faults): Store {
-  const { claim, saveSteps, settle, emit } = store;
+  const claim = store.claim.bind(store);
+  const saveSteps = store.saveSteps.bind(store);
+  const settle = store.settle.bind(store);
+  const emit = store.emit.bind(store);
   const awaited = new Set<string>();
   return Object.assign(store, {
     async claim(request) {
-      const claimed = await claim.call(store, request);
+      const claimed = await claim(request);
       for (const { id, fence, type, input } of claimed.jobs) {
         const { round, faults: planned } = JSON.parse(input) as WithFaults;
         faults.know(id, { round, faults: planned });
@@ -26,15 +29,17 @@ export function injectFaults(store: Store, faults: Faults): Store {
         ({ job, step }, next) => faults.around(job, "save", step, next),
         async () => {
           const waits = writes.map(({ to, topic }) => to === "waiting" && topic !== null);
-          const recordWaits = (did: "wait began" | "wait stored", isOne: (at: number) => boolean): void => {
+          const recordWaits = (did: WaitDeed["did"], isOne: (at: number) => boolean): void => {
             for (const [at, { id, name, member }] of writes.entries()) {
               if (waits[at] === true && isOne(at))
                 record(faults.historyOf(id) as string, { did, job: id, step: name, member });
             }
           };
           recordWaits("wait began", () => true);
-          const results = await saveSteps.call(store, writes);
-          recordWaits("wait stored", (at) => results[at] !== undefined && "step" in results[at]);
+          const results = await saveSteps(writes);
+          const isStored = (at: number): boolean => results[at] !== undefined && "step" in results[at];
+          recordWaits("wait stored", isStored);
+          recordWaits("wait refused", (at) => !isStored(at));
           return results;
         },
       );
@@ -49,12 +54,13 @@ export function injectFaults(store: Store, faults: Faults): Store {
         [...parked.map(({ id }) => ["park", id] as const), ...ended.map(({ id }) => ["child end", id] as const)],
         ([place, job], next) => faults.around(job, place, undefined, next),
         async () => {
-          const settled = await settle.call(store, outcomes);
+          const settled = await settle(outcomes);
           for (const [at, { id }] of ended.entries()) {
             const result = settled[outcomes.findIndex((outcome) => outcome.id === id)];
             const topic = topics[at] as (typeof topics)[number];
             if (result === "applied")
               record(topic.file, { did: "topic ended", topic: topic.topic, call: null, first: null });
+            else record(topic.file, { did: "topic refused", topic: topic.topic });
           }
           return settled;
         },
@@ -72,7 +78,7 @@ export function injectFaults(store: Store, faults: Faults): Store {
         emitted,
         ({ job }, next) => faults.around(job, "emit", undefined, next),
         async () => {
-          const results = await emit.call(store, events);
+          const results = await emit(events);
           for (const [at, { file, topic, call }] of emitted.entries())
             record(file, { did: "topic ended", topic, call, first: results[at]?.first ?? false });
           return results;

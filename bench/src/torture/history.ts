@@ -4,6 +4,14 @@ import type { Fault } from "./plan.js";
 /** What a process did. The order of the entries in the file is the order in which they happened. */
 export type Entry = { at: number; pid: number } & Deed;
 
+/** The store was asked to store a wait, and has done so or not. */
+export interface WaitDeed {
+  did: "wait began" | "wait stored" | "wait refused";
+  job: string;
+  step: string;
+  member: number;
+}
+
 type Deed =
   /** The store has leased the job to this process. */
   | { did: "claimed"; job: string; fence: number }
@@ -19,8 +27,9 @@ type Deed =
   | { did: "topic began"; topic: string; call: string | null }
   /** The store has confirmed it. `first`: it was the first event of its name; null for jobs. */
   | { did: "topic ended"; topic: string; call: string | null; first: boolean | null }
-  /** The store was asked to store a wait, and has confirmed it. */
-  | { did: "wait began" | "wait stored"; job: string; step: string; member: number }
+  | WaitDeed
+  /** The store has not ended the topic: the lease was lost, or the job's row was locked. */
+  | { did: "topic refused"; topic: string }
   | { did: "fault"; fault: Fault; job: string };
 
 /**

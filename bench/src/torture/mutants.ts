@@ -20,11 +20,10 @@ export const MUTANTS: Record<MutantName, Mutant> = {
     } satisfies Partial<Store>),
 
   "loses the ends of children": (store) => {
-    const { saveSteps } = store;
+    const saveSteps = store.saveSteps.bind(store);
     return Object.assign(store, {
       saveSteps: (writes) =>
-        saveSteps.call(
-          store,
+        saveSteps(
           writes.map((write) =>
             write.child === null ? write : { ...write, child: { ...write.child, awaited: false } },
           ),
@@ -33,34 +32,31 @@ export const MUTANTS: Record<MutantName, Mutant> = {
   },
 
   "keeps late steps": (store) => {
-    const { saveSteps } = store;
+    const saveSteps = store.saveSteps.bind(store);
     return Object.assign(store, {
       async saveSteps(writes) {
         // As if the store did not look at the fencing token.
         const fences = await Promise.all(writes.map(async ({ id, fence }) => (await leaseOf(store, id)) ?? fence));
-        return saveSteps.call(
-          store,
-          writes.map((write, at) => ({ ...write, fence: fences[at] as number })),
-        );
+        return saveSteps(writes.map((write, at) => ({ ...write, fence: fences[at] as number })));
       },
     } satisfies Partial<Store>);
   },
 
   "loses a job": (store) => {
-    const { claim } = store;
+    const claim = store.claim.bind(store);
     return Object.assign(store, {
       async claim(request) {
-        const claimed = await claim.call(store, request);
+        const claimed = await claim(request);
         return { ...claimed, jobs: claimed.jobs.filter(({ type, fence }) => type !== "torture.main" || fence < 3) };
       },
     } satisfies Partial<Store>);
   },
 
   "changes results": (store) => {
-    const { steps } = store;
+    const steps = store.steps.bind(store);
     return Object.assign(store, {
       async steps(job) {
-        const read = await steps.call(store, job);
+        const read = await steps(job);
         return {
           ...read,
           steps: read.steps.map((step) => (step.kind === "run" ? { ...step, value: '{"call":"other"}' } : step)),
