@@ -71,10 +71,11 @@ interface ParkedRun {
 export function parked(lease: LeasedJob, { until, wakes, storeNow, hasProgressed }: ParkedRun): Outcome {
   const { job } = lease;
   return outcome(lease, "pending", {
-    delayMs: until === null ? LIMITS.durationMs : Math.max(0, until - storeNow),
+    // Whole milliseconds, for stores with integers: the monotonic clock has fractions.
+    delayMs: until === null ? LIMITS.durationMs : Math.max(0, Math.ceil(until - storeNow)),
     attempt: hasProgressed ? 0 : job.previous.attempt,
     releases: hasProgressed ? 0 : job.releases,
-    park: { until, wakes },
+    park: { until: until === null ? null : Math.ceil(until), wakes },
   });
 }
 

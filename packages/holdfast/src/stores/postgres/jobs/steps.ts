@@ -97,7 +97,7 @@ export function stepOperations(
       );
       const open = writes
         .map((each, at) => ({ write: each, at }))
-        .filter(({ at }) => outcomes.get(at)?.status !== "refused");
+        .filter(({ at }) => stored.has(at) && outcomes.get(at)?.status !== "refused");
       const saved =
         open.length === 0
           ? []
@@ -112,7 +112,13 @@ export function stepOperations(
         const result = saved[index] as Saved;
         results[at] = "isNew" in result ? { ...result, isNew: outcomes.get(at)?.status === "inserted" } : result;
       }
-      return writes.map((_, at): Saved => results[at] ?? { status: "refused", error: refusal(outcomes.get(at)) });
+      // A lease that was locked may be free by now. Its step must not be stored without its child.
+      const unheld = writes.filter((_, at) => !stored.has(at));
+      const states = unheld.length === 0 ? [] : await leases.stateOf(tx, unheld);
+      return writes.map((_, at): Saved => {
+        if (!stored.has(at)) return { status: states.shift() ?? "lost" };
+        return results[at] ?? { status: "refused", error: refusal(outcomes.get(at)) };
+      });
     });
   }
 
