@@ -1,4 +1,3 @@
-import type { LeaseRef } from "../store.js";
 import type { NewJob } from "./stored-job.js";
 
 /**
@@ -57,7 +56,10 @@ export interface JobSteps {
 }
 
 /** A step as its handler stores it. */
-export interface StepWrite extends LeaseRef {
+export interface StepWrite {
+  /** The lease: the job, and the fencing token of its claim. */
+  id: string;
+  fence: number;
   name: string;
   member: number;
   order: number;

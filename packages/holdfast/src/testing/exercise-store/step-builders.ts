@@ -51,20 +51,25 @@ export function eventOf(name: string, payload = '{"paid":true}', keepMs: number 
 }
 
 /** Stores a step like the engine: tries again while the result is `busy`. */
-export async function saveStep(store: Store, write: StepWrite): Promise<Exclude<StepResult, { status: "busy" }>> {
+export async function saveStep(
+  store: Store,
+  write: StepWrite,
+): Promise<Exclude<StepResult, { status: "busy" | "lost" }> | { status: "lost" }> {
   for (;;) {
     const [result, ...rest] = await store.saveSteps([write]);
     assert.deepEqual(rest, []);
     assert.ok(result !== undefined, "saveSteps returns a result per step");
-    if (result.status !== "busy") return result as Exclude<StepResult, { status: "busy" }>;
+    if (result.status === "busy") continue;
+    if (result.status === "lost") return { status: "lost" };
+    return result;
   }
 }
 
 /** Stores a step whose lease must be held. Returns it as it is stored. */
 export async function keepStep(store: Store, write: StepWrite): Promise<StoredStep> {
   const result = await saveStep(store, write);
-  assert.equal(result.status, "kept");
-  return (result as { step: StoredStep }).step;
+  assert.ok(result.status === "kept", `the step should be kept, and is ${result.status}`);
+  return result.step;
 }
 
 export async function stepsOf(store: Store, job: string): Promise<StoredStep[]> {
