@@ -87,7 +87,8 @@ export interface StepWrite {
  */
 export type StepResult =
   | { status: "kept" | "cancel"; step: StoredStep }
-  | { status: "lost" | "busy" }
+  | { status: "lost" }
+  | { status: "busy" }
   | { status: "refused"; error: string };
 
 /** An event that jobs can wait for. */

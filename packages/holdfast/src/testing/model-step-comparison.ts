@@ -10,12 +10,12 @@ import type { StoreModel } from "./model.js";
 interface Parts {
   model: StoreModel;
   asked: ReadonlyMap<string, NewJob>;
-  storeOf(worker?: string): Store;
-  newJob(draft: JobDraft): NewJob;
-  inserted(job: NewJob): void;
-  leases(picks: readonly LeasePick[]): LeasedJob[];
+  storeOf: (worker?: string) => Store;
+  newJob: (draft: JobDraft) => NewJob;
+  inserted: (job: NewJob) => void;
+  leases: (picks: readonly LeasePick[]) => LeasedJob[];
   /** The store has settled a lease. */
-  released(lease: LeasedJob): void;
+  released: (lease: LeasedJob) => void;
 }
 
 const FAILURE = { message: "it broke", code: "E_TEST" };

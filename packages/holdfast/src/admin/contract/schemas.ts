@@ -1,15 +1,16 @@
 import { z } from "zod";
 import { LIMITS } from "../../defaults.js";
-import type { AttemptError } from "../../job/job.js";
 import { TOKEN_ROLES } from "../../access/roles.js";
 import { CALENDAR_UNITS } from "../../schedule/calendar.js";
 import { FINGERPRINT_PATTERN } from "../../job/fingerprint.js";
 import { notUuid } from "../../job/uuid.js";
 import { STATE_NAMES, type FinishedState } from "../../job/state.js";
 import type { Calls, ErrorResult, SummaryResult } from "./api-types.js";
+import { attempt } from "./attempt-schema.js";
 import { inputCondition } from "./input-schema.js";
 import { operation } from "./operation-schema.js";
 import type { RouteName } from "./routes.js";
+import { step } from "./step-schema.js";
 
 /** To a schema, absent and undefined are the same. */
 type Loose<Value> = Value extends object
@@ -168,25 +169,6 @@ const summary = z
       .nullable(),
   })
   .meta({ id: "JobSummary" });
-const attemptError: z.ZodType<AttemptError> = z
-  .object({
-    message: z.string(),
-    code: z.string().nullable(),
-    stack: z.string().nullable(),
-    cause: z.lazy(() => attemptError).nullable(),
-    data: z.record(z.string(), z.unknown()).nullable(),
-  })
-  .meta({ id: "AttemptError" });
-const attempt = z.object({
-  attempt: z.int(),
-  fence: z.int().nullable(),
-  end: z.enum(["completed", "failed", "cancelled", "expired", "released"]),
-  worker: z.string().nullable(),
-  claimedAt: time.nullable(),
-  startedAt: time.nullable(),
-  endedAt: time,
-  error: attemptError.nullable(),
-});
 const detail = z
   .object({
     ...summary.shape,
@@ -198,23 +180,6 @@ const detail = z
     log: z.array(z.object({ at: time, line: z.string() })),
   })
   .meta({ id: "Job" });
-const step = z
-  .object({
-    name: z.string(),
-    member: z.int(),
-    kind: z.enum(["run", "sleep", "event", "job"]),
-    state: z.enum(["waiting", "done", "failed"]),
-    event: z.string().nullable(),
-    job: z.string().nullable(),
-    value: z.unknown(),
-    error: z.object({ message: z.string(), code: z.string().nullable() }).nullable(),
-    tries: z.int(),
-    fence: z.int(),
-    startedAt: time,
-    endedAt: time.nullable(),
-    until: time.nullable(),
-  })
-  .meta({ id: "Step" });
 const enqueued = z.object({ id: z.string(), duplicate: z.boolean(), replaced: z.boolean() }).meta({ id: "Enqueued" });
 const counts = z.record(state, z.int()).meta({ id: "Counts" });
 const stats = z

@@ -1,4 +1,3 @@
-import { isThenable } from "../../callbacks.js";
 import { durationMs } from "../../duration.js";
 import { InvalidOptionError, isCancel, isNotRetryable, retryAfterOf } from "../../errors.js";
 import type { JobSignal } from "../../job/job.js";
@@ -101,7 +100,6 @@ class StepCall {
   readonly #name: string;
   readonly #attempt: number;
   readonly #timeoutMs: number;
-  #controller: AbortController | null = null;
   #hasEnded = false;
   /** It called `keepIn`. */
   #wasKept = false;
@@ -130,7 +128,7 @@ class StepCall {
 
   #call(run: (step: StepContext) => unknown): Promise<unknown> {
     if (this.#timeoutMs === 0) return this.#invoke(run, this.#steps.run.signal);
-    const controller = (this.#controller = new AbortController());
+    const controller = new AbortController();
     const { signal } = this.#steps.run;
     const abort = (): void => controller.abort(signal.reason);
     if (signal.aborted) abort();
@@ -141,7 +139,7 @@ class StepCall {
         controller.abort(error);
         reject(error);
       });
-      this.#invoke(run, controller.signal as JobSignal)
+      this.#invoke(run, controller.signal)
         .then(resolve, reject)
         .finally(() => {
           timer.cancel();
@@ -151,13 +149,12 @@ class StepCall {
   }
 
   async #invoke(run: (step: StepContext) => unknown, signal: JobSignal): Promise<unknown> {
-    const value = run({
+    return run({
       idempotencyKey: `${this.#steps.id}/${this.#name}`,
       signal,
       attempt: this.#attempt,
       keepIn: (tx, kept) => inTransaction(this.#steps.engine.store, () => this.#keepIn(tx, kept)),
     });
-    return isThenable(value) ? await value : value;
   }
 
   /** Not async: with a synchronous driver the result must be stored, or the error thrown, before this returns. */

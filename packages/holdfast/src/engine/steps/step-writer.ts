@@ -21,7 +21,7 @@ export class StepWriter {
     const saved = await retryWhileBusy(this.#engine.clock, lease, () =>
       retryDuringOutage(this.#engine, "store a step", lease, async () => {
         const result = await this.#batcher.add(write);
-        return result.status === "busy" ? "busy" : (result as SavedStep);
+        return result.status === "busy" ? "busy" : result;
       }),
     );
     return saved === "busy" ? { status: "lost" } : saved;

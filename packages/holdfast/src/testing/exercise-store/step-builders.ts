@@ -50,18 +50,15 @@ export function eventOf(name: string, payload = '{"paid":true}', keepMs: number 
   return { name, payload, keepMs };
 }
 
+type SavedStep = Exclude<StepResult, { status: "busy" }>;
+
 /** Stores a step like the engine: tries again while the result is `busy`. */
-export async function saveStep(
-  store: Store,
-  write: StepWrite,
-): Promise<Exclude<StepResult, { status: "busy" | "lost" }> | { status: "lost" }> {
+export async function saveStep(store: Store, write: StepWrite): Promise<SavedStep> {
   for (;;) {
     const [result, ...rest] = await store.saveSteps([write]);
     assert.deepEqual(rest, []);
     assert.ok(result !== undefined, "saveSteps returns a result per step");
-    if (result.status === "busy") continue;
-    if (result.status === "lost") return { status: "lost" };
-    return result;
+    if (result.status !== "busy") return result;
   }
 }
 

@@ -1,7 +1,7 @@
 import { isFinished, isLeased, settledBefore, type FinishedState } from "../../../job/state.js";
 import { PARKED_AT } from "../../../job/stored-step.js";
 import type { LeaseResult, LeaseRef, Note, Outcome, SettleResult, StartMark } from "../../../store.js";
-import { numberOf, stringOf, type Item } from "../connection/attributes.js";
+import { numberOf, type Item } from "../connection/attributes.js";
 import { attemptItem, logItems } from "./job-details.js";
 import type { Counts } from "./counts.js";
 import { deleteJob, deleteKey, deleteLeftovers } from "./deletion.js";
