@@ -127,7 +127,7 @@ export interface Store {
   /** Returns the ids of live child jobs that steps of these jobs wait for, at most `limit`. */
   openChildren(jobs: readonly string[], limit: number): Promise<string[]>;
   /**
-   * Keeps events, and ends the waits for them: once it resolves, each job that waited is due, or is told when it parks. The first
+   * Keeps events, and ends the waits for them: once it resolves, each job that waited is due, or its park is refused. The first
    * event of a name is kept for its time, and later ones change nothing.
    */
   emit(events: readonly Step.NewEvent[]): Promise<Step.EmitResult[]>;

@@ -83,7 +83,7 @@ export async function assertWoken(store: Store, queue: string, ids: readonly str
 }
 
 /**
- * Runs `work` once to count its requests, then again and again, and crashes after each of them. `check` gets a text for messages.
+ * Runs `work` once to count its requests, then again and again, and crashes after each of them. `check` gets a string for messages.
  */
 export async function crashAfterEach(
   scene: CrashScene,

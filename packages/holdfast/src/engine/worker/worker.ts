@@ -342,7 +342,7 @@ export class JobWorker implements Worker {
       else outcome = await this.#outcomeAfterThrow(run, new NotCommittedError(lease.job.id), false);
     } catch (error) {
       if (run.hasSteps) await run.steps.handlerEnded();
-      // It was parked: what its handler throws after that counts for nothing.
+      // It was parked: what its handler throws after that is ignored.
       if (run.hasEnded) return;
       const thrown = this.#outcomeAfterThrow(run, error, inHandler);
       if (thrown instanceof Promise && run.completion === null) run.failing = thrown;

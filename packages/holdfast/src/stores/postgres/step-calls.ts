@@ -33,7 +33,7 @@ interface StoreParts {
   onInserted: (jobs: readonly NewJob[]) => void;
 }
 
-export interface StepCalls {
+export interface PostgresSteps {
   calls: Calls;
   /** Runs a call that leaves notes, then ends their waits. */
   following<Result>(call: (notes: string[]) => Promise<Result>): Promise<Result>;
@@ -42,7 +42,7 @@ export interface StepCalls {
 }
 
 /** Steps, waits and events. */
-export function stepCalls(sql: Sql, parts: StoreParts): StepCalls {
+export function stepCalls(sql: Sql, parts: StoreParts): PostgresSteps {
   const { db, where, time, tracked, leases, transactions, readTransaction, notifier } = parts;
   const steps = stepOperations(sql, leases, parts.inserts);
   const events = eventOperations(sql);
