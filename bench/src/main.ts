@@ -1,8 +1,7 @@
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { join, resolve } from "node:path";
 import { comparisonTable } from "./against/comparison-table.js";
 import { compareWith } from "./against/run.js";
-import type { Bed, StoreName } from "./bed.js";
+import type { Bed } from "./bed.js";
+import { makeFolder, openBed } from "./beds.js";
 import { scaleOf, type Bench, type MakeCase } from "./case.js";
 import { CASES } from "./cases/index.js";
 import { HELP, readOptions, type CompareOptions, type MeasureOptions } from "./options.js";
@@ -12,27 +11,9 @@ import { runRounds } from "./rounds.js";
 import { table } from "./table.js";
 import { UsageError } from "./usage-error.js";
 
-/** The bed of each store. Loaded on demand, because each needs its driver. */
-const BEDS: Record<StoreName, (folder: string) => Promise<Bed>> = {
-  sqlite: async (folder) => (await import("./bed-sqlite.js")).sqliteBed(folder),
-  postgres: async (folder) => (await import("./bed-postgres.js")).postgresBed(folder),
-  dynamodb: async () => (await import("./bed-dynamodb.js")).dynamoBed(),
-};
-
-/** A folder for this run. It is removed when the process exits, even after an error. */
-function makeFolder(): string {
-  const base = resolve(process.env["HOLDFAST_BENCH_DIR"] ?? ".");
-  mkdirSync(base, { recursive: true });
-  const folder = mkdtempSync(join(base, "holdfast-bench-"));
-  process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
-  process.once("SIGINT", () => process.exit(130));
-  process.once("SIGTERM", () => process.exit(143));
-  return folder;
-}
-
 async function measure(options: MeasureOptions): Promise<void> {
   const begun = performance.now();
-  const bed = await BEDS[options.store](makeFolder());
+  const bed = await openBed(options.store, makeFolder());
   try {
     const bench: Bench = { bed, scale: scaleOf(options.jobs, options.rounds, bed.limits.background) };
     const { cases: measured } = bed.limits;
@@ -49,8 +30,8 @@ async function measure(options: MeasureOptions): Promise<void> {
 }
 
 async function compare(options: CompareOptions): Promise<void> {
-  const openBed = (): Promise<Bed> => BEDS[options.store](makeFolder());
-  const result = await compareWith(options, openBed, stderrProgress());
+  const open = (): Promise<Bed> => openBed(options.store, makeFolder());
+  const result = await compareWith(options, open, stderrProgress());
   console.log(options.json ? JSON.stringify(result, null, 2) : comparisonTable(result));
   if (!result.met) process.exitCode = 1;
 }

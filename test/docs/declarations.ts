@@ -44,9 +44,11 @@ export function membersOf(name: string): string[] {
 
 /** The code of every error class. */
 export function errorCodes(): Map<string, string> {
-  const text = ["errors.js", "job/retry-after.js", "job/cancel.js"]
+  const text = ["errors.js", "job/retry-after.js", "job/cancel.js", "job/step-errors.js"]
     .map((file) => readFileSync(join(DIST, file), "utf8"))
     .join("\n");
-  const classes = text.matchAll(/^export class (?<name>\w+) extends HoldfastError \{[\s\S]*?super\("(?<code>\w+)"/gm);
+  const classes = text.matchAll(
+    /^export class (?<name>\w+) extends HoldfastError \{[\s\S]*?super\((?:\w+ \?\? |\s*)"(?<code>\w+)"/gm,
+  );
   return new Map([...classes].map(({ groups }) => [groups?.["name"] ?? "", groups?.["code"] ?? ""]));
 }

@@ -22,6 +22,10 @@ export const DEFAULTS = {
   unknownTypeMs: 600_000,
   /** How long a job of an unknown type is deferred. */
   unknownTypeDelayMs: 15_000,
+  /** How long an event is kept for jobs that wait for it later. */
+  eventKeepMs: 604_800_000,
+  /** Shorter sleeps and retries of steps do not park the job. */
+  parkMs: 5_000,
   /** How long closing waits for an error reporter. */
   flushMs: 2_000,
   /** How long handlers get to react to the abort at shutdown before their jobs are released. */
@@ -38,6 +42,8 @@ export const DEFAULTS = {
   maintenance: {
     expireMs: 30_000,
     reapMs: 300_000,
+    /** How often waits are looked for that ended without waking their job. */
+    repairMs: 30_000,
     retentionMs: 60_000,
     chunk: 500,
   },
@@ -138,4 +144,14 @@ export const LIMITS = {
   operationPlanBytes: 327_680,
   /** Running jobs that a worker's record lists. */
   workerJobs: 20,
+  /** Steps of a job, without the members of sets. */
+  steps: 1_000,
+  stepNameLength: 200,
+  /** JSON of the values of all steps of a job. */
+  stepBytes: 4_194_304,
+  /** Children of one `spawnAll`. */
+  children: 10_000,
+  eventNameLength: 400,
+  /** How long an event can be kept. */
+  eventKeepMs: 7_776_000_000,
 } as const;

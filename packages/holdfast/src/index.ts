@@ -40,7 +40,7 @@ export type { KeyTarget } from "./engine/client/get-job.js";
 export type { UnchangedJob, UpdateOptions } from "./engine/client/job-updates.js";
 export type { AsJson, JobId, JobOutput } from "./job/job-id.js";
 export type { Explanation } from "./engine/explain/explain-job.js";
-export type { Reason, ReasonKind } from "./engine/explain/reasons.js";
+export type { Reason, ReasonKind } from "./engine/explain/reason.js";
 export type { Followed, FollowOptions, Transition } from "./engine/events/follow.js";
 export type {
   History,
@@ -78,6 +78,32 @@ export { STATES, STATE_NAMES } from "./job/state.js";
 export type { FinishedState, State, StateKind } from "./job/state.js";
 export { TOKEN_ROLES } from "./access/roles.js";
 export type { TokenRole } from "./access/roles.js";
+export type {
+  ChildEnd,
+  EmitOptions,
+  JobStep,
+  SpawnAll,
+  SpawnAllOptions,
+  SpawnOptions,
+  StepCalls,
+  StepContext,
+  StepName,
+  StepOptions,
+  StepValue,
+  WaitFor,
+} from "./job/step-types.js";
+export {
+  ChildFailedError,
+  DuplicateStepError,
+  ParkedError,
+  StepChangedError,
+  StepFailedError,
+  StepNotCommittedError,
+  StepResultError,
+  StepTimeoutError,
+  StepTooLateError,
+  TooManyStepsError,
+} from "./job/step-errors.js";
 export { Metrics } from "./observe/metrics.js";
 export type { MeasuredClient } from "./observe/metrics.js";
 export { redactor } from "./observe/redact.js";

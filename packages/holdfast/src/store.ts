@@ -9,7 +9,9 @@ import type {
 import type { ErrorGroupRecord } from "./job/error-group.js";
 import type { FinishedState, State } from "./job/state.js";
 import type * as Operation from "./job/stored-operation.js";
+import type { JobFilter, JobPage, PageRequest, Skipped } from "./job/stored-list.js";
 import type { QueuePosition, QueueRecord, StatsRequest, StoreStats } from "./job/stored-queue.js";
+import type * as Step from "./job/stored-step.js";
 import type { TransitionPage } from "./job/transition.js";
 import type {
   AttemptRecord,
@@ -36,8 +38,10 @@ export type * from "./access/stored-access.js";
 export type * from "./history/stored-history.js";
 export type * from "./job/error-group.js";
 export type * from "./job/stored-job.js";
+export type * from "./job/stored-list.js";
 export type * from "./job/stored-operation.js";
 export type * from "./job/stored-queue.js";
+export type * from "./job/stored-step.js";
 export type * from "./job/stored-worker.js";
 export type * from "./job/transition.js";
 export type * from "./schedule/stored-schedule.js";
@@ -107,6 +111,38 @@ export interface Store {
   settleIn(tx: unknown, outcome: Outcome, note: Note | null): SettleResult | Promise<SettleResult>;
   /** Stores progress and log lines of jobs whose leases are held. Ignores those of lost leases. */
   note(notes: readonly Note[]): Promise<void>;
+
+  /** Returns the steps of a job; none if the job does not exist. */
+  steps(job: string): Promise<Step.JobSteps>;
+  /**
+   * Stores steps of jobs whose leases are held, each with its child job in one transaction. A step that has ended is not changed.
+   * A wait ends with its topic: also if that was emitted, or had finished, before. Nothing is missed in between.
+   */
+  saveSteps(writes: readonly Step.StepWrite[]): Promise<Step.StepResult[]>;
+  /**
+   * Stores a step that is `done`, in the caller's transaction `tx`. Returns synchronously if the driver is synchronous. Instead of
+   * `busy`, it waits for a transaction that has locked the job's row.
+   */
+  saveStepIn(tx: unknown, write: Step.StepWrite): Step.StepResult | Promise<Step.StepResult>;
+  /** Returns the ids of live child jobs that steps of these jobs wait for, at most `limit`. */
+  openChildren(jobs: readonly string[], limit: number): Promise<string[]>;
+  /**
+   * Keeps events, and ends the waits for them: once it resolves, each job that waited is due, or its park is refused. The first
+   * event of a name is kept for its time, and later ones change nothing.
+   */
+  emit(events: readonly Step.NewEvent[]): Promise<Step.EmitResult[]>;
+  /**
+   * Emits an event in the caller's transaction `tx`: waits for it end when it commits, or shortly after. Returns synchronously if
+   * the driver is synchronous.
+   */
+  emitIn(tx: unknown, event: Step.NewEvent): Step.EmitResult | Promise<Step.EmitResult>;
+  /** Deletes events whose time is over. Returns how many, at most `limit`; 0 if the database deletes expired records itself. */
+  purgeEvents(limit: number): Promise<number>;
+  /**
+   * Ends waits whose event or job has ended, but which a crash, a caller's transaction or a limit left waiting; not those that a settle
+   * reopened. Looks at a bounded number of them, about `limit`. Returns how many jobs it woke.
+   */
+  repairWaits(limit: number): Promise<number>;
 
   /** Returns the full record of a job, including history and log; null if it does not exist or is not in `scope`. */
   get(id: string, scope?: Scope): Promise<StoredJob | null>;
@@ -452,69 +488,28 @@ export interface Outcome extends LeaseRef {
    * requested cancellation overrides the outcome: its settings apply.
    */
   purgeMs: number | null;
+  /**
+   * For `pending`: the job waits for its steps until this time, or without limit (null), and is woken when one of them ends. It no
+   * longer expires. Refused (`awake`) unless `wakes` is that of the steps now. Undefined: it is due after `delayMs`.
+   */
+  park?: { until: number | null; wakes: number } | undefined;
+  /**
+   * For `failed`, `dead` and `cancelled`: the names of failed steps that the next attempt runs again. Those of kind `run` are deleted, and
+   * those that waited for a job wait again.
+   */
+  reopen?: readonly string[] | undefined;
 }
 
-/** `cancelled`: the lease was ended, but a requested cancellation overrode the outcome. */
-export type SettleResult = "applied" | "cancelled" | "lost";
+/**
+ * `cancelled`: the lease was ended, but a requested cancellation overrode the outcome. `awake`: the job was not parked and the lease
+ * is still held, because a wait of its steps ended since they were read.
+ */
+export type SettleResult = "applied" | "cancelled" | "lost" | "awake";
 
 /** Progress and log lines of a running job. */
 export interface Note extends LeaseRef {
   progress: StoredProgress | null;
   log: readonly { at: number; line: string }[];
-}
-
-export interface JobFilter {
-  /** At most `LIMITS.listIds`. */
-  ids?: readonly string[] | undefined;
-  states?: readonly State[] | undefined;
-  types?: readonly string[] | undefined;
-  queues?: readonly string[] | undefined;
-  user?: string | undefined;
-  tag?: string | undefined;
-  /** Jobs created by this schedule. */
-  schedule?: string | undefined;
-  /** Jobs enqueued by the handler of this job. */
-  parent?: string | undefined;
-  priority?: number | undefined;
-  /** Jobs whose current error is in this group. */
-  fingerprint?: string | undefined;
-  createdAfter?: number | undefined;
-  createdBefore?: number | undefined;
-}
-export interface PageRequest {
-  /** The maximum number of jobs. */
-  limit: number;
-  /** Where the previous page ended; null for the first page. */
-  cursor: string | null;
-  /** False: jobs are returned with the input `null` and without output, and large payloads are not read. Default true. */
-  payloads?: boolean | undefined;
-  /**
-   * The maximum total size of the inputs and outputs that are read, in bytes; the page ends before the job that would exceed it. The
-   * first job is listed whatever its size. Default: no limit.
-   */
-  bytes?: number | undefined;
-  /** Default `newest`. A cursor belongs to one order. */
-  order?: "newest" | "oldest" | undefined;
-  /**
-   * True: the jobs may come in any order, if that limits the work of the call. A metered store then takes at most ten requests.
-   * Over all pages, a job that matches all along is found once, or twice if it changes meanwhile. A job may be missed only if
-   * it was changed to be due earlier, or to another queue or priority. Jobs enqueued meanwhile may be found. A cursor belongs to
-   * lists with the same value. Default false.
-   */
-  anyOrder?: boolean | undefined;
-}
-export interface JobPage {
-  jobs: StoredJob[];
-  /** For each job: where the list continues after it, like `cursor`. */
-  cursors: string[];
-  /** Where the next page begins: at most 200 letters, digits, `_` and `-`. Null at the end of the list. */
-  cursor: string | null;
-}
-
-/** `passed`: how many jobs were skipped. `cursor`: where the next page begins; null at the end of the list. */
-export interface Skipped {
-  passed: number;
-  cursor: string | null;
 }
 
 export type CancelResult = "cancelled" | "requested" | "finished" | "missing";

@@ -11,6 +11,8 @@ export type {
   ErrorGroupResult,
   ErrorResult,
   ExplanationResult,
+  StepResult,
+  StepsResult,
   HistoryQuery,
   HistoryResult,
   JobChanges,

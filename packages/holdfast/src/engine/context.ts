@@ -15,6 +15,7 @@ import type { RetryDefaults } from "./worker/retry-defaults.js";
 import type { Settler } from "./worker/settler.js";
 import type { HandlerTrace, Traces } from "./events/telemetry.js";
 import type { TransitionReader } from "./events/transition-reader.js";
+import type { StepWriter } from "./steps/step-writer.js";
 
 /** What the parts of one client share. */
 export interface EngineContext {
@@ -34,6 +35,7 @@ export interface EngineContext {
   readonly errorGroups: ErrorGroups;
   readonly transitions: TransitionReader;
   readonly enqueuer: Enqueuer;
+  readonly stepWriter: StepWriter;
   readonly cursors: Cursors;
   readonly redact: Redactor;
   /** Restores the redacted values of a payload that a caller sends back. */
@@ -63,6 +65,8 @@ export interface HeldLease extends LeasedJob {
   thrown: { error: unknown } | null;
   /** The failure was already sent to the error reporter. */
   reported: boolean;
+  /** The handler continues after a wait: the time since the job was due was no wait for a worker. */
+  resumed: boolean;
 }
 
 export function newHeldLease(
@@ -83,6 +87,7 @@ export function newHeldLease(
     trace: null,
     thrown: null,
     reported: false,
+    resumed: false,
   };
 }
 
@@ -90,7 +95,8 @@ export function newHeldLease(
  * How long the job waited, from its due time until its handler started. Due time and claim time come from the store's clock,
  * the time since the claim from ours.
  */
-export function queueWaitMs({ claimedAt, job, startDelayMs }: HeldLease): number {
+export function queueWaitMs({ claimedAt, job, startDelayMs, resumed }: HeldLease): number {
+  if (resumed) return startDelayMs;
   return Math.max(0, claimedAt - job.runAt) + startDelayMs;
 }
 

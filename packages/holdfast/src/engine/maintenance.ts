@@ -115,12 +115,17 @@ export class Maintenance {
     this.#engine = engine;
     this.#rules = rules;
     this.#rollUp = new RollUp(engine);
-    const { expireMs, reapMs, retentionMs } = DEFAULTS.maintenance;
+    const { expireMs, reapMs, repairMs, retentionMs } = DEFAULTS.maintenance;
     this.#duties = [
       { name: "expire", everyMs: expireMs, run: async () => void (await this.#expireOverdue(this.#isStopped)) },
       { name: "stale", everyMs: reapMs, run: async () => void (await this.#reapExpiredLeases(this.#isStopped)) },
       { name: "retention", everyMs: retentionMs, run: () => this.#applyRetention() },
       { name: "maintain", everyMs: retentionMs, run: () => engine.store.maintain() },
+      {
+        name: "waits",
+        everyMs: repairMs,
+        run: async () => void (await engine.store.repairWaits(DEFAULTS.maintenance.chunk)),
+      },
       { name: "depths", everyMs: sampleMs(engine.store), run: () => this.#rollUp.sample() },
       {
         name: "transitions",
@@ -183,7 +188,9 @@ export class Maintenance {
     const expired = await this.expireOverdue();
     const purged = await this.purge();
     await this.#purgeAudit(NEVER_STOPPED);
+    await this.#purgeEvents(NEVER_STOPPED);
     await this.#engine.store.maintain();
+    await this.#engine.store.repairWaits(DEFAULTS.maintenance.chunk);
     await this.#rollUp.sample();
     await this.#rollUp.run();
     await this.#rollUp.purgeTransitions();
@@ -233,6 +240,12 @@ export class Maintenance {
   async #applyRetention(): Promise<void> {
     await this.#purge(this.#isStopped);
     if (!this.#isStopped()) await this.#purgeAudit(this.#isStopped);
+    if (!this.#isStopped()) await this.#purgeEvents(this.#isStopped);
+  }
+
+  async #purgeEvents(isStopped: IsStopped): Promise<void> {
+    const { chunk } = DEFAULTS.maintenance;
+    while ((await this.#engine.store.purgeEvents(chunk)) >= chunk) if (isStopped()) return;
   }
 
   async #purgeAudit(isStopped: IsStopped): Promise<void> {

@@ -21,6 +21,7 @@ import {
 import type { JobId, JobOutput } from "./job-id.js";
 import { asRetryField, readRetry, type Backoff, type RetryOptions } from "./retry.js";
 import type { FinishedState, State } from "./state.js";
+import type { EmitOptions, StepCalls } from "./step-types.js";
 import {
   optionKeys,
   readName,
@@ -33,7 +34,7 @@ import {
 } from "../options.js";
 
 /** The argument of a handler. Destructure what you need: `run({ input, signal })`. */
-export interface RunContext<Input> {
+export interface RunContext<Input> extends StepCalls {
   /** The job's input, parsed by the type's schema. */
   readonly input: Input;
   readonly job: RunningJob;
@@ -68,6 +69,7 @@ export interface HandlerClient {
   ): Promise<EnqueueManyResult<JobOutput<Type>>[]>;
   enqueueNamed(type: string, input?: unknown, options?: EnqueueOptions): Promise<EnqueueResult>;
   get<Input = unknown, Output = unknown>(id: JobId<Output>): Promise<Job<Input, Output> | null>;
+  emit(event: string, payload?: unknown, options?: EmitOptions): Promise<{ first: boolean }>;
 }
 
 /** An AbortSignal with a typed reason. (An intersection type does not work: `any & T` is `any`.) */
@@ -411,7 +413,10 @@ export interface Job<Input = unknown, Output = unknown> {
   /** Fencing token. Increases with every claim. */
   fence: number;
   runAt: Date;
-  /** When it may be claimed. For a leased job, the end of its lease; for a finished job, null. */
+  /**
+   * When it may be claimed. For a leased job, the end of its lease; null for a finished job, and for one whose steps wait without a
+   * time limit.
+   */
   dueAt: Date | null;
   expiresAt: Date | null;
   createdAt: Date;

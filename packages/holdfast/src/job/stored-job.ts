@@ -27,6 +27,8 @@ export interface NewJob {
    * interpret it. A retry does not change it.
    */
   trace: string | null;
+  /** A step of another job waits for its end. */
+  awaited?: boolean | undefined;
 }
 
 /** Settings of a single job. Most jobs have none. Stored and returned unchanged. */

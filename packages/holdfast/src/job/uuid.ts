@@ -57,6 +57,13 @@ export function slotId(name: string, slot: number): string {
   return `${time.slice(0, 8)}-${time.slice(8)}-7${hash.slice(2, 5)}-${variant}${hash.slice(5, 7)}-${hash.slice(7, 19)}`;
 }
 
+/** The id of a child job. It depends only on its parent and step, so a step that is stored again has the same child. Sorts next to the parent. */
+export function childId(parent: string, step: string, member: number): string {
+  const hash = createHash("sha256").update(`${parent}\n${member}\n${step}`).digest("hex");
+  const variant = ((Number.parseInt(hash.slice(0, 2), 16) & 0x3f) | 0x80).toString(16);
+  return `${parent.slice(0, 13)}-8${hash.slice(2, 5)}-${variant}${hash.slice(5, 7)}-${hash.slice(7, 19)}`;
+}
+
 /** Checks an id given by a caller. Ids are stored in lower case. */
 export function readId(value: unknown, field = "id"): string {
   const id = typeof value === "string" ? value.toLowerCase() : value;

@@ -5,6 +5,7 @@ import { STATE_NAMES, type FinishedState, type State } from "../job/state.js";
 import type { JobSettings, UniqueKey } from "../store.js";
 import { insightCommands, type InsightCommand } from "./model-insight-commands.js";
 import { scheduleCommands, type ScheduleCommand } from "./model-schedule-commands.js";
+import { EVENTS, stepCommands, type StepCommand } from "./model-step-commands.js";
 
 /**
  * The commands of a run, as plain data. Jobs and leases are identified by their index (modulo their number) when the command
@@ -36,6 +37,7 @@ export type Command =
   /** `secondProcess`: from now on some workers use a second handle on the same database. */
   | { do: "reopen" | "secondProcess" | "maintain" }
   | ScheduleCommand
+  | StepCommand
   | InsightCommand;
 
 /** The command of this name. */
@@ -97,6 +99,8 @@ export interface OutcomeDraft {
   /** For a finished state, like `purgeMs`. */
   keep: boolean;
   purgeMs: number | null;
+  /** For a failure: failed steps are reopened. */
+  reopen: boolean;
 }
 
 const QUEUES = ["mail", "slow"];
@@ -183,6 +187,7 @@ export function commands(fc: typeof fastCheck, most: number): Arbitrary<Command[
     started: fc.boolean(),
     keep: fc.constantFrom(true, true, true, false),
     purgeMs: orNull(4, keepMs),
+    reopen: fc.boolean(),
   });
   const choices: { weight: number; arbitrary: Arbitrary<Command> }[] = [];
   const add = <C extends Command>(weight: number, fields: { [K in keyof C]: Arbitrary<C[K]> }): void => {
@@ -248,6 +253,7 @@ export function commands(fc: typeof fastCheck, most: number): Arbitrary<Command[
   add<CommandOf<"reopen">>(2, { do: fc.constantFrom("secondProcess", "secondProcess", "reopen", "maintain") });
   const worker = fc.constantFrom(...WORKERS);
   choices.push(...scheduleCommands(fc, { nth, job, worker, types: TYPES, queues: QUEUES, users: USERS }));
+  choices.push(...stepCommands(fc, { nth, job, lease }));
   choices.push(...insightCommands(fc, worker));
   return fc.array(fc.oneof(...choices), { minLength: 1, maxLength: most, size: "max" });
 }
@@ -265,6 +271,7 @@ export const LOOK_AT_KEYS: readonly Command[] = [
 export const CALM: readonly Command[] = [
   ...[...QUEUES, ALL_QUEUES].map((queue) => ({ do: "resume", queue }) as const),
   { do: "advance", ms: MAX_MS },
+  ...EVENTS.map((event) => ({ do: "emit", event, keepMs: MAX_MS }) as const),
 ];
 
 export const CLAIM_ALL: Command = {
@@ -279,7 +286,15 @@ export const CLAIM_ALL: Command = {
 
 /** The outcome of a worker without faults for its `nth` lease. */
 export function sensibleOutcome(nth: number): OutcomeDraft {
-  return { lease: { of: "held", nth }, how: "triage", delayMs: 0, started: true, keep: true, purgeMs: null };
+  return {
+    lease: { of: "held", nth },
+    how: "triage",
+    delayMs: 0,
+    started: true,
+    keep: true,
+    purgeMs: null,
+    reopen: false,
+  };
 }
 
 /** A readable line; fields without information are omitted. */

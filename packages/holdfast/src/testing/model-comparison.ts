@@ -19,8 +19,10 @@ import { CALM, CLAIM_ALL, describeCommand, LOOK_AT_KEYS, sensibleOutcome, WORKER
 import type { Command, CommandOf, JobDraft, LeasePick, OutcomeDraft } from "./model-commands.js";
 import { idOf, leaseName, pick } from "./model-names.js";
 import { newJobOf, outcomeOf, updateOf } from "./model-drafts.js";
+import { STEP_NAMES } from "./model-step-commands.js";
 import { InsightComparison } from "./model-insight-comparison.js";
 import { ScheduleComparison } from "./model-schedule-comparison.js";
+import { StepComparison } from "./model-step-comparison.js";
 import { StoreModel } from "./model.js";
 
 // Longer than the commands of a run advance the clock.
@@ -44,6 +46,7 @@ export class Comparison {
   /** Leases that their workers believe they hold. */
   #held: LeasedJob[] = [];
   readonly #schedules: ScheduleComparison;
+  readonly #steps: StepComparison;
   readonly #insight: InsightComparison;
   #store: Store;
   /** The second handle on the same database, like another process, if there is one. */
@@ -67,6 +70,18 @@ export class Comparison {
       newJob: (draft, id) => this.#newJob(draft, id),
       inserted: (job) => this.#inserted(job),
       touched: (what) => void this.#touched.push(what),
+    });
+    this.#steps = new StepComparison({
+      model: this.#model,
+      asked: this.#asked,
+      storeOf,
+      newJob: (draft) => this.#newJob(draft),
+      inserted: (job) => this.#inserted(job),
+      leases: (picks) => this.#leases(picks),
+      released: (lease) => {
+        this.#invariants.settled(lease.job.id);
+        this.#held = this.#held.filter((held) => held !== lease);
+      },
     });
   }
 
@@ -103,6 +118,7 @@ export class Comparison {
     const jobs = await compareState(this.#store, this.#model, this.#clock.now());
     this.#invariants.check(jobs, this.#model);
     await this.#schedules.check(this.#clock.now());
+    await this.#steps.check();
   }
 
   /** At the end: checks histories and filters, then the keys, then that every job ends. */
@@ -122,6 +138,7 @@ export class Comparison {
     for (const command of CALM) await this.step(command);
     // A store with strict order needs one round. Another may miss jobs in a claim, but must end some in each round.
     for (let rounds = this.#model.jobs.size; rounds > 0 && this.#model.alive() > 0; rounds--) {
+      await this.#steps.wakeParked(this.#clock.now());
       await this.step(CLAIM_ALL);
       await this.step({ do: "settle", outcomes: this.#held.map((_, nth) => sensibleOutcome(nth)) });
     }
@@ -196,6 +213,12 @@ export class Comparison {
       case "dueSchedules":
       case "fire":
         return this.#schedules.do(command, now);
+      case "saveSteps":
+      case "emit":
+      case "park":
+      case "purgeEvents":
+      case "repairWaits":
+        return this.#steps.do(command, now);
       case "recordErrors":
       case "purgeErrorGroups":
       case "putHistory":
@@ -297,7 +320,9 @@ export class Comparison {
     for (const draft of drafts) for (const lease of this.#leases([draft.lease])) chosen.set(lease, draft);
     const outcomes = [...chosen].map(([lease, draft]) => {
       const { keep, purgeMs } = draft;
-      return { ...outcomeOf(lease, draft, now), keep, purgeMs };
+      const outcome = outcomeOf(lease, draft, now);
+      const reopen = draft.reopen && outcome.to !== "completed" ? STEP_NAMES.slice(0, 2) : undefined;
+      return { ...outcome, keep, purgeMs, reopen };
     });
     const before = new Set(this.#model.jobs.keys());
     const [first] = chosen.keys();
@@ -353,7 +378,7 @@ export class Comparison {
     const kept = new Set((await allJobs(this.#store)).map((job) => job.id));
     for (const { id } of [...this.#model.jobs.values()].filter((job) => !kept.has(job.id))) {
       must(due.has(id), () => `purgeDue deleted ${id}, whose purge time has not passed`);
-      this.#model.purge(id);
+      this.#model.purge(id, now);
       this.#invariants.deleted(id);
     }
   }
@@ -385,7 +410,7 @@ export class Comparison {
     same(ends(gone), ends(candidates.slice(0, count)), "the end times of the purged jobs");
     for (const job of gone) {
       must(job.state === state, () => `purge of ${state} jobs deleted ${job.id} (${job.state})`);
-      this.#model.purge(job.id);
+      this.#model.purge(job.id, now);
       this.#invariants.deleted(job.id);
     }
   }

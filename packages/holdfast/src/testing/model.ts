@@ -10,6 +10,7 @@ import {
   STALE_ERROR,
 } from "../job/state.js";
 import { ALL_QUEUES } from "../defaults.js";
+import { PARKED_AT } from "../job/stored-step.js";
 import type { FinishedState } from "../job/state.js";
 import type {
   CancelResult,
@@ -38,6 +39,7 @@ import type {
 } from "../store.js";
 import { claimedRecord, countLabel, heldKey, reapedJob, newRecord, type HeldKey, type ModelJob } from "./model-job.js";
 import { ScheduleModel } from "./model-schedules.js";
+import { StepModel } from "./model-steps.js";
 
 /**
  * The store contract as the simplest possible program: a few maps, no index, no batch, time as an argument. A correct store
@@ -53,6 +55,11 @@ export class StoreModel {
   readonly transitions: TransitionRecord[] = [];
   /** Ids that were used again after their job was deleted. */
   readonly reusedIds: Set<string> = new Set();
+  readonly steps: StepModel = new StepModel({
+    jobs: this.jobs,
+    insert: (job, now) => this.insert(job, now),
+    wake: (job, now) => this.#wake(job, now),
+  });
   readonly schedules: ScheduleModel = new ScheduleModel((job, now) => this.insert(job, now));
   #inserted = 0;
   readonly #usedIds = new Set<string>();
@@ -79,7 +86,8 @@ export class StoreModel {
   #conflict(job: NewJob, unique: UniqueKey, of: string, now: number): InsertResult {
     if (unique.onConflict === "reject") return { status: "refused", reason: "key-held", of };
     const holder = this.jobs.get(of);
-    if (unique.onConflict === "keep" || holder === undefined || !isWaiting(holder.state)) {
+    const isReplaced = holder !== undefined && isWaiting(holder.state) && !this.steps.hasSteps(of);
+    if (unique.onConflict === "keep" || !isReplaced) {
       return { status: "duplicate", of, replaced: false };
     }
     // Overwritten as if it had just been enqueued; only its id, its history and its fence stay.
@@ -193,6 +201,9 @@ export class StoreModel {
     if (job === undefined || job.fence !== outcome.fence) return "lost";
     if (!isLeased(job.state)) return settledBefore(outcome.to, job.state);
     const cancelled = job.cancelRequestedAt !== null && outcome.to !== "completed" && outcome.to !== "cancelled";
+    const isParked = outcome.park !== undefined && !cancelled;
+    if (isParked && outcome.park?.wakes !== this.steps.read(job.id).wakes) return "awake";
+    if (outcome.reopen !== undefined) this.steps.reopen(job.id, outcome.reopen);
     job.attempt = outcome.attempt;
     job.releases = outcome.releases;
     job.startedAt ??= outcome.startedAt;
@@ -203,7 +214,13 @@ export class StoreModel {
       this.#finish(job, to, now);
       if (outcome.purgeMs !== null && to === outcome.to) job.purgeAt = now + outcome.purgeMs;
       if (to === "completed") job.output = outcome.output;
-      if (!outcome.keep && to === outcome.to) this.purge(job.id);
+      this.steps.finished(job.id, now);
+      if (!outcome.keep && to === outcome.to) this.purge(job.id, now);
+    } else if (isParked) {
+      this.#wait(job, "pending", now);
+      job.dueAt = Math.max(now, outcome.park?.until ?? PARKED_AT);
+      job.expiresAt = null;
+      this.#changed(job, now);
     } else {
       this.#wait(job, to, now + outcome.delayMs);
       this.#changed(job, now);
@@ -230,7 +247,14 @@ export class StoreModel {
     job.cancelRequestedAt ??= now;
     if (isLeased(job.state)) return "requested";
     this.#finish(job, "cancelled", now);
+    this.steps.finished(id, now);
     return "cancelled";
+  }
+
+  /** A wait of a parked job ended: it is due. */
+  #wake(job: ModelJob, now: number): void {
+    const dueAt = Math.max(job.runAt, now);
+    if (job.state === "pending" && (job.dueAt ?? 0) > dueAt) job.dueAt = dueAt;
   }
 
   retry(id: string, scope: ChangeScope, now: number): RetryResult {
@@ -283,12 +307,12 @@ export class StoreModel {
     return "freed";
   }
 
-  remove(id: string, scope: ChangeScope): RemoveResult {
+  remove(id: string, scope: ChangeScope, now: number): RemoveResult {
     const job = this.#visible(id, scope);
     if (job === undefined) return "missing";
     if (isLeased(job.state)) return "leased";
     this.#freeKey(job, ["waiting", "live", "period", "forever"]);
-    this.jobs.delete(id);
+    this.purge(id, now);
     return "removed";
   }
 
@@ -309,6 +333,7 @@ export class StoreModel {
       this.#wait(job, "pending", now);
       this.#changed(job, now);
     }
+    if (isFinished(job.state)) this.steps.finished(id, now);
     return reapedJob(job);
   }
 
@@ -323,6 +348,7 @@ export class StoreModel {
     const job = this.#existing(id);
     job.error = { ...EXPIRED_ERROR, at: now, fingerprint: null };
     this.#finish(job, "dead", now);
+    this.steps.finished(id, now);
     return reapedJob(job);
   }
 
@@ -342,8 +368,9 @@ export class StoreModel {
   }
 
   /** Deletes a job at the end of its retention. A `forever` key stays. */
-  purge(id: string): void {
+  purge(id: string, now: number): void {
     this.jobs.delete(id);
+    this.steps.deleted(id, now);
   }
 
   pause(queue: string, by: string | null, now: number): void {

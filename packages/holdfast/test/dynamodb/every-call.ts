@@ -16,6 +16,16 @@ import {
   recordOf,
   workerRecord,
 } from "#src/testing/exercise-store/builders.js";
+import {
+  childOf,
+  eventOf,
+  keepStep,
+  newChild,
+  park,
+  stepOf,
+  stepsOf,
+  waitFor,
+} from "#src/testing/exercise-store/step-builders.js";
 import { until } from "#src/testing/exercise-store/until.js";
 import { addSchedule, fireAll, firingFor } from "#src/testing/exercise-store/schedule-builders.js";
 
@@ -36,6 +46,7 @@ export async function exerciseAll(given: Store): Promise<void> {
   await jobs(store);
   await keys(store);
   await changes(store);
+  await steps(store);
   await maintenance(store);
   await schedules(store);
   await administration(store);
@@ -107,6 +118,25 @@ async function changes(store: Store): Promise<void> {
   await store.pause("later", "ada");
   await store.queues();
   await store.resume("later");
+}
+
+async function steps(store: Store): Promise<void> {
+  await add(store, { queue: "steps" });
+  const job = await claimOne(store, { queues: ["steps"] });
+  await expect(store.saveStepIn({}, stepOf(job, "one"))).rejects.toThrow("tx");
+  await expect(store.emitIn({}, eventOf("paid"))).rejects.toThrow("tx");
+  await keepStep(store, stepOf(job, "one"));
+  await keepStep(store, waitFor(job, "paid"));
+  await keepStep(store, childOf(job, newChild({ input: LARGE })));
+  expect(await store.openChildren([job.id], 10)).toHaveLength(1);
+  await park(store, job);
+  expect(await store.emit([eventOf("paid"), eventOf("other")])).toEqual([{ first: true }, { first: true }]);
+  await finish(store, await claimOne(store, { queues: ["children"] }), "completed", { keep: false });
+  expect(await stepsOf(store, job.id)).toHaveLength(3);
+  await store.purgeEvents(10);
+  await store.repairWaits(10);
+  const again = await claimOne(store, { queues: ["steps"] });
+  await finish(store, again, "dead", { reopen: ["one"] });
 }
 
 async function maintenance(store: Store): Promise<void> {

@@ -26,6 +26,11 @@ export class Meter {
    * keys under `keys`.
    */
   readonly writes: Map<string, number> = new Map();
+  /**
+   * Table units of transactions, as AWS charges them: two for each write, if all items have at most 1 KB. The emulator reports two
+   * for a transaction, whatever it writes; those are in `writes` too.
+   */
+  transacted: { charged: number; reported: number } = { charged: 0, reported: 0 };
   reads = 0;
   /** Failed conditions. DynamoDB bills them like a write, but does not report that. */
   lost = 0;
@@ -71,6 +76,10 @@ export class Meter {
         this.reads += (Table?.CapacityUnits ?? 0) + indexes.reduce((sum, [, units]) => sum + units, 0);
       else {
         add(this.writes, target, Table?.CapacityUnits ?? 0);
+        if (operation === "TransactWriteItems") {
+          this.transacted.charged += 2 * (input.TransactItems?.length ?? 0);
+          this.transacted.reported += Table?.CapacityUnits ?? 0;
+        }
         for (const [name, units] of indexes) add(this.writes, name, units);
       }
     }
@@ -79,6 +88,7 @@ export class Meter {
   reset(): void {
     this.requests.clear();
     this.writes.clear();
+    this.transacted = { charged: 0, reported: 0 };
     this.reads = 0;
     this.lost = 0;
   }

@@ -1,9 +1,10 @@
 import { sqlite } from "holdfast/sqlite";
 import { onTestFinished } from "vitest";
 import { connect, tempFile } from "../sqlite/scene.js";
-import { completingCases } from "./completing.js";
+import { completingCases, type Desk } from "./completing.js";
+import { keepingCases } from "./keeping.js";
 
-completingCases("SQLite", async () => {
+const desk = async (): Promise<Desk> => {
   const file = tempFile();
   const db = connect(file);
   db.exec("CREATE TABLE effects (output TEXT)");
@@ -29,4 +30,7 @@ completingCases("SQLite", async () => {
       return store;
     },
   };
-});
+};
+
+completingCases("SQLite", desk);
+keepingCases("SQLite", desk);

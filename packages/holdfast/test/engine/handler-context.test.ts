@@ -6,7 +6,21 @@ import { scene } from "./scene.js";
 /** The fields of a lease. */
 type Fields = { [Key in keyof Lease]: Lease[Key] };
 type Context = RunContext<Record<string, never>>;
-const FIELDS = ["completeIn", "hf", "idempotencyKey", "input", "job", "log", "progress", "signal"];
+const FIELDS = [
+  "completeIn",
+  "hf",
+  "idempotencyKey",
+  "input",
+  "job",
+  "log",
+  "progress",
+  "signal",
+  "sleep",
+  "spawn",
+  "spawnAll",
+  "step",
+  "waitFor",
+];
 
 /** Runs a job with this handler and returns its record. */
 async function ran<Output>(handler: (context: Context) => Output): Promise<{ output: unknown; log: string[] }> {

@@ -1,13 +1,14 @@
 import { postgres } from "holdfast/postgres";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { add, claimOne, newJob, outcomeOf, stateOf } from "#src/testing/exercise-store/builders.js";
-import { completingCases } from "../engine/completing.js";
+import { completingCases, type Desk } from "../engine/completing.js";
+import { keepingCases } from "../engine/keeping.js";
 import { openScene } from "./scene.js";
 import { postgresServer } from "./server.js";
 
 const server = postgresServer();
 
-completingCases("PostgreSQL", async () => {
+const desk = async (): Promise<Desk> => {
   const schema = server.newSchema();
   const address = `${server.url()}?schema=${schema}`;
   await server.query(`CREATE SCHEMA ${schema}; CREATE TABLE ${schema}.effects (output json)`);
@@ -39,7 +40,10 @@ completingCases("PostgreSQL", async () => {
       return store;
     },
   };
-});
+};
+
+completingCases("PostgreSQL", desk);
+keepingCases("PostgreSQL", desk);
 
 describe("completeIn without an open transaction", () => {
   it("is rejected", async () => {

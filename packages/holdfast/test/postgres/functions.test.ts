@@ -333,6 +333,7 @@ describe("functions for SQL", () => {
       { name: "add_lanes", ...safe, definer: true },
       { name: "check_jobs", ...safe },
       { name: "check_settings", ...safe },
+      { name: "emit", ...safe, definer: true },
       { name: "enqueue", ...safe, definer: true },
       { name: "expire_stale_jobs", ...safe },
       { name: "is_too_deep", ...safe },

@@ -3,7 +3,10 @@ import { auditOperations } from "#src/stores/postgres/audit.js";
 import { changeOperations } from "#src/stores/postgres/jobs/changes.js";
 import { claimOperation } from "#src/stores/postgres/jobs/claim.js";
 import type { Db, Row, Runner } from "#src/stores/postgres/connection/db.js";
+import { eventOperations } from "#src/stores/postgres/jobs/events.js";
 import { insertOperations } from "#src/stores/postgres/jobs/insert.js";
+import { stepOperations } from "#src/stores/postgres/jobs/steps.js";
+import { wakeOperations } from "#src/stores/postgres/jobs/wakes.js";
 import { errorGroupOperations } from "#src/stores/postgres/error-groups.js";
 import { historyOperations } from "#src/stores/postgres/history-records.js";
 import { queueOperations } from "#src/stores/postgres/jobs/queues.js";
@@ -94,6 +97,7 @@ async function plainTexts(s: string): Promise<string[]> {
     user: "text",
     hasJobSettings: true,
     hasFollowing: true,
+    hasSteps: true,
     statement: (name, text) => {
       texts.push(text);
       return { name, text: text as Qualified };
@@ -102,7 +106,8 @@ async function plainTexts(s: string): Promise<string[]> {
   const recorder = new Recorder(sql);
   const inserts = insertOperations(sql, recorder);
   claimOperation(sql, { exists: true }, recorder);
-  leaseOperations(sql, recorder);
+  const leases = leaseOperations(sql, recorder);
+  stepOperations(sql, leases, inserts);
   laneKeeper(sql, {} as Db);
   for (const operations of [
     maintenanceOperations,
@@ -113,6 +118,8 @@ async function plainTexts(s: string): Promise<string[]> {
     transitionOperations,
     auditOperations,
     tokenOperations,
+    eventOperations,
+    wakeOperations,
   ]) {
     operations(sql);
   }

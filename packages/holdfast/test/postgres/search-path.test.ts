@@ -22,6 +22,17 @@ import {
   settleOne,
 } from "#src/testing/exercise-store/builders.js";
 import { addSchedule } from "#src/testing/exercise-store/schedule-builders.js";
+import {
+  childOf,
+  eventOf,
+  keepStep,
+  newChild,
+  park,
+  stepOf,
+  stepsOf,
+  waitFor,
+} from "#src/testing/exercise-store/step-builders.js";
+import type { NewJob } from "#src/store.js";
 import { newId } from "#src/job/uuid.js";
 import { plantedDatabase } from "./planted.js";
 import { openClient } from "./scene.js";
@@ -103,6 +114,46 @@ describe.each(PATHS)("planted functions in %s do not run", (path) => {
     const dead = await jobIn(store, "dead", { unique: key("d") });
     expect(await store.retry([dead, await jobIn(store, "failed")])).toEqual(["retried", "retried"]);
     expect(await store.remove([dead, await jobIn(store, "completed")])).toEqual(["removed", "removed"]);
+  });
+
+  it("in steps and events", { timeout: 60_000 }, async () => {
+    const { store, schema } = await open(path);
+    await add(store, { queue: "parents" });
+    const parent = await claimOne(store, { queues: ["parents"] });
+    await keepStep(store, stepOf(parent, "done"));
+    await keepStep(store, stepOf(parent, "done"));
+    const failure = { message: "no", code: null };
+    await keepStep(store, stepOf(parent, "failed", { to: "failed", value: null, failure }));
+    await keepStep(store, waitFor(parent, "paid"));
+    const children = Array.from({ length: 5 }, () => newChild({ parent: parent.id, maxAttempts: 1 }));
+    for (const [member, child] of children.entries())
+      await keepStep(store, childOf(parent, child, { name: "all", member }));
+    await keepStep(store, childOf(parent, children[0] as NewJob, { name: "again" }));
+    await park(store, parent);
+    expect(await store.openChildren([parent.id], 10)).toHaveLength(6);
+    expect(await store.emit([eventOf("paid"), eventOf("paid")])).toEqual([{ first: true }, { first: false }]);
+    const again = await claimOne(store, { queues: ["parents"] });
+    const [first, second, third] = await claim(store, { queues: ["children"], limit: 3, leaseMs: 1 });
+    if (first === undefined || second === undefined || third === undefined) throw new Error("nothing was claimed");
+    await finish(store, first);
+    await finish(store, second, "completed", { keep: false });
+    expect(await store.cancel([children[3]?.id ?? ""])).toEqual(["cancelled"]);
+    expect(await store.remove([children[4]?.id ?? ""])).toEqual(["removed"]);
+    await store.start([{ ...third, startedAt: 1 }]);
+    await expect.poll(() => store.reapExpiredLeases(10)).toHaveLength(1);
+    await keepStep(store, waitFor(again, "late"));
+    const tx = await transaction(path);
+    expect(await store.emitIn(tx, eventOf("late"))).toEqual({ first: true });
+    expect(await store.saveStepIn(tx, stepOf(again, "book"))).toMatchObject({ status: "kept" });
+    await tx.query(`SELECT ${schema}.emit('other')`);
+    await tx.query("COMMIT");
+    await store.repairWaits(10);
+    await finish(store, again, "dead", { reopen: ["failed", "all"] });
+    expect((await stepsOf(store, parent.id)).filter(({ state }) => state === "done")).toHaveLength(7);
+    expect(await store.retry([parent.id])).toEqual(["retried"]);
+    expect(await store.purgeEvents(10)).toBe(0);
+    await store.purge({ state: "completed", before: null, keep: 0, limit: 10 });
+    await store.maintain();
   });
 
   it("in lists, counts and operator calls", { timeout: 60_000 }, async () => {

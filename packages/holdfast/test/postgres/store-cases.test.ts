@@ -1,5 +1,6 @@
 import { openPostgres } from "#src/stores/postgres/open.js";
 import { payloadCases, retryCases, runnerCases, type OpenStore } from "../engine/store-cases.js";
+import { stepStoreCases } from "../engine/step-cases.js";
 import { addressOf, ownSchema } from "./scene.js";
 import { postgresServer } from "./server.js";
 
@@ -13,4 +14,5 @@ const open: OpenStore = async (clock) => {
 
 retryCases("PostgreSQL", open);
 runnerCases("PostgreSQL", open);
+stepStoreCases("PostgreSQL", open);
 payloadCases("PostgreSQL", open);

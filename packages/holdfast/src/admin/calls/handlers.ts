@@ -22,6 +22,7 @@ import { cancelMany, preview, promoteMany, purge, removeMany, retryMany, updateM
 import { withRestoredInput, type CallContext } from "./call-context.js";
 import { count, list, withoutWorker } from "./job-lists.js";
 import { errorGroupResult, explanationResult, historyResult, transitionResult } from "./insight-serializers.js";
+import { stepsResult } from "./step-serializers.js";
 import { jobDetail, queueResult, scheduleResult, scheduleSummary, tokenResult, workerResult } from "./serializers.js";
 import { ApiError } from "../http/api-error.js";
 import type { Calls, JobDetail } from "../contract/api-types.js";
@@ -98,6 +99,11 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     return withRawJson(shown, losslessTexts(texts, { input: job.input, output: job.output }, detail));
   },
   "jobs.explain": async (context, { id }) => explanationResult(await accessibleJobs(context).explain(id)),
+  "jobs.steps": async (context, { id }) => {
+    // Of a job that exists: an id that is mistyped is an error, not a job without steps.
+    await getJob(context, id);
+    return stepsResult(await context.hf.steps(id), context.redact);
+  },
   "jobs.enqueue": async (context, { type, input, ...options }) => {
     await admitLane(context, type, options);
     return context.hf.enqueueNamed(type, withRestoredInput(context.restore, { input }, {}).input, options);
@@ -241,6 +247,10 @@ export const HANDLERS: { readonly [Name in Handled]: Handler<Name> } = {
     await hf.resume(queue);
     return { queue, paused: false };
   },
+  "events.emit": async ({ hf }, { event, payload, ...options }) => ({
+    event,
+    ...(await hf.emit(event, payload, options)),
+  }),
   "keys.free": async ({ hf }, target) => ({ status: await hf.freeKey(target) }),
   "workers.list": async ({ hf }) => ({ workers: (await hf.workers()).map(workerResult) }),
   "workers.drain": (context, { id }) => drainWorker(context, id, true),

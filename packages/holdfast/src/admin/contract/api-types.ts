@@ -1,9 +1,10 @@
 import type { AttemptError, JobAttempt } from "../../job/job.js";
+import type { JobStep } from "../../job/step-types.js";
 import type { State, FinishedState } from "../../job/state.js";
 import type { TokenRole } from "../../access/roles.js";
 import type { ErrorGroup } from "../../engine/client/error-groups.js";
 import type { InputCondition } from "../../engine/client/filter.js";
-import type { Reason } from "../../engine/explain/reasons.js";
+import type { Reason } from "../../engine/explain/reason.js";
 import type { HistoryPoint } from "../../engine/history/read-history.js";
 import type { FreeKeyResult } from "../../store.js";
 import type { CalendarUnit } from "../../schedule/calendar.js";
@@ -67,6 +68,31 @@ export interface JobDetail extends JobSummary {
     error: AttemptError | null;
   }[];
   log: readonly { at: Time; line: string }[];
+}
+
+/** A step of a job. `value` is redacted as outputs are; null without a result, and if it is larger than 16 kB. */
+export interface StepResult {
+  name: string;
+  /** Its place among the children of a `spawnAll`; 0 for other steps. */
+  member: number;
+  kind: JobStep["kind"];
+  state: JobStep["state"];
+  /** The event that it waits or waited for. */
+  event: string | null;
+  /** The child job. */
+  job: string | null;
+  value: unknown;
+  error: { message: string; code: string | null } | null;
+  tries: number;
+  fence: number;
+  startedAt: Time;
+  endedAt: Time | null;
+  until: Time | null;
+}
+/** `total`: how many steps the job has; `steps` are at most 2,000. */
+export interface StepsResult {
+  steps: StepResult[];
+  total: number;
 }
 
 /** All conditions must match. An array matches any of its values. */
@@ -469,6 +495,7 @@ export interface Calls {
   "jobs.stats": { input: None; result: StatsResult };
   "jobs.get": { input: ById; result: JobDetail };
   "jobs.explain": { input: ById; result: ExplanationResult };
+  "jobs.steps": { input: ById; result: StepsResult };
   "jobs.enqueue": { input: NewJobBody; result: Enqueued };
   "jobs.update": { input: ById & JobChanges; result: { status: "updated" } };
   "jobs.promote": { input: ById; result: { status: "promoted" } };
@@ -519,6 +546,11 @@ export interface Calls {
   "queues.resumeAll": { input: None; result: { paused: boolean } };
   "queues.pause": { input: ByQueue; result: { queue: string; paused: boolean } };
   "queues.resume": { input: ByQueue; result: { queue: string; paused: boolean } };
+  /** `first`: false if an event of this name is kept already; jobs get that one. */
+  "events.emit": {
+    input: { event: string; payload?: unknown; keep?: string | number };
+    result: { event: string; first: boolean };
+  };
   /** `held`: the job that has the key still exists. `missing`: the key is free already. */
   "keys.free": { input: { key: string; user?: string }; result: { status: FreeKeyResult } };
   "workers.list": { input: None; result: { workers: WorkerResult[] } };

@@ -96,6 +96,13 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
     ofUser: true,
     about: "Explain why a job does not run, or what it does instead. The decisive reason comes first.",
   },
+  "jobs.steps": {
+    method: "GET",
+    path: "/jobs/:id/steps",
+    role: "viewer",
+    about:
+      "List the steps of a job, in the order in which its handler began them: at most 2,000. `total` counts all of them; a set of children has one for each.",
+  },
   "jobs.enqueue": {
     method: "POST",
     path: "/jobs",
@@ -307,6 +314,12 @@ export const ROUTES: Readonly<Record<RouteName, RouteLine>> = {
     path: "/queues/:queue/resume",
     role: "operator",
     about: "Resume a paused queue.",
+  },
+  "events.emit": {
+    method: "POST",
+    path: "/emit",
+    role: "operator",
+    about: "Emit an event that steps of jobs wait for, now or within its time. The first event of a name wins.",
   },
   "keys.free": {
     method: "DELETE",

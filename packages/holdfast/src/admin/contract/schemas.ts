@@ -1,15 +1,16 @@
 import { z } from "zod";
 import { LIMITS } from "../../defaults.js";
-import type { AttemptError } from "../../job/job.js";
 import { TOKEN_ROLES } from "../../access/roles.js";
 import { CALENDAR_UNITS } from "../../schedule/calendar.js";
 import { FINGERPRINT_PATTERN } from "../../job/fingerprint.js";
 import { notUuid } from "../../job/uuid.js";
 import { STATE_NAMES, type FinishedState } from "../../job/state.js";
 import type { Calls, ErrorResult, SummaryResult } from "./api-types.js";
+import { attempt } from "./attempt-schema.js";
 import { inputCondition } from "./input-schema.js";
 import { operation } from "./operation-schema.js";
 import type { RouteName } from "./routes.js";
+import { step } from "./step-schema.js";
 
 /** To a schema, absent and undefined are the same. */
 type Loose<Value> = Value extends object
@@ -168,25 +169,6 @@ const summary = z
       .nullable(),
   })
   .meta({ id: "JobSummary" });
-const attemptError: z.ZodType<AttemptError> = z
-  .object({
-    message: z.string(),
-    code: z.string().nullable(),
-    stack: z.string().nullable(),
-    cause: z.lazy(() => attemptError).nullable(),
-    data: z.record(z.string(), z.unknown()).nullable(),
-  })
-  .meta({ id: "AttemptError" });
-const attempt = z.object({
-  attempt: z.int(),
-  fence: z.int().nullable(),
-  end: z.enum(["completed", "failed", "cancelled", "expired", "released"]),
-  worker: z.string().nullable(),
-  claimedAt: time.nullable(),
-  startedAt: time.nullable(),
-  endedAt: time,
-  error: attemptError.nullable(),
-});
 const detail = z
   .object({
     ...summary.shape,
@@ -386,6 +368,10 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
     input: z.strictObject(byJob),
     result: z.object({ text: z.string(), reasons: z.array(reason) }),
   },
+  "jobs.steps": {
+    input: z.strictObject(byJob),
+    result: z.object({ steps: z.array(step), total: z.int() }),
+  },
   "jobs.enqueue": {
     input: z.strictObject({
       type: string(LIMITS.typeLength),
@@ -518,6 +504,16 @@ export const SCHEMAS: { readonly [Name in RouteName]: CallSchemas<Name> } = {
   "queues.resumeAll": { input: none, result: pausedAll },
   "queues.pause": { input: z.strictObject(byQueue), result: paused },
   "queues.resume": { input: z.strictObject(byQueue), result: paused },
+  "events.emit": {
+    input: z.strictObject({
+      event: string(LIMITS.eventNameLength).describe("The name of the event, such as `paid:o-17`."),
+      payload: z.unknown().optional(),
+      keep: duration
+        .optional()
+        .describe("How long it is kept for jobs that wait for it later. Default 7 days, at most 90."),
+    }),
+    result: z.object({ event: z.string(), first: z.boolean() }),
+  },
   "keys.free": {
     input: z.strictObject({
       key: string(LIMITS.keyLength).describe("The unique key."),

@@ -5,6 +5,7 @@ import { configCommand } from "./config.js";
 import { devCommand } from "./dev.js";
 import { doctorCommand } from "./doctor.js";
 import { enqueueCommand } from "./enqueue.js";
+import { emitCommand } from "./emit.js";
 import { errorsCommand } from "./errors.js";
 import { helpCommand } from "./help.js";
 import { importCommand } from "./import.js";
@@ -30,6 +31,7 @@ export const commands: readonly Command[] = [
   processCommand,
   enqueueCommand,
   jobsCommand,
+  emitCommand,
   errorsCommand,
   schedulesCommand,
   queuesCommand,

@@ -15,7 +15,7 @@ export const JSON_RESULTS: Readonly<Record<string, string>> = {
     "one id: `{ id, status }`, with the `status` of `jobs.update`; else the final result of `operations.get`",
   "jobs promote":
     "one id: `{ id, status }`, with the `status` of `jobs.promote`; else the final result of `operations.get`",
-  "jobs show": "the result of `jobs.get`",
+  "jobs show": "the result of `jobs.get`, and `steps`: those of `jobs.steps`, or null if the caller may not see them",
   "jobs explain": "the result of `jobs.explain`",
   "jobs follow": "`{ id, type, queue, to, at, cursor }`, one per line",
   "jobs retry":
@@ -28,6 +28,7 @@ export const JSON_RESULTS: Readonly<Record<string, string>> = {
   "jobs purge": "the final result of `operations.get`",
   "jobs purge-completed": "the final result of `operations.get`",
   "jobs rerun": "the result of `jobs.rerun`",
+  emit: "the result of `events.emit`",
   errors: "the result of `errors.list`",
   "schedules list": "the result of `schedules.list`",
   "schedules show": "the result of `schedules.get`",

@@ -5,6 +5,7 @@ import { optionKeys, refuseUnknown } from "../../options.js";
 import type { State } from "../../job/state.js";
 import type { CancelResult, ChangeScope, RemoveResult, RetryResult, Scope, StoredJob } from "../../store.js";
 import type { EngineContext } from "../context.js";
+import { cancelChildren } from "../steps/cancel-children.js";
 import type { JobEvent } from "../events/events.js";
 import { readFilter, type Filter, type ReadFilter } from "./filter.js";
 import {
@@ -112,7 +113,10 @@ export class Changes {
       const results = await engine.store.cancel(ids, within);
       const changed = ids.filter((_, index) => results[index] === "cancelled");
       onRequested?.(results.filter((result) => result === "requested").length);
-      if (changed.length > 0) await publishCancelled(engine, changed, listed);
+      if (changed.length > 0) {
+        await publishCancelled(engine, changed, listed);
+        await cancelChildren(engine, changed);
+      }
       return results;
     };
     return { counted: ["cancelled", "requested"], apply };

@@ -17,6 +17,9 @@ import type { Maintenance, MaintenanceResult, PurgeOptions } from "../maintenanc
 import type { ScheduleOptions } from "../scheduler/schedule-definition.js";
 import { Scheduler } from "../scheduler/scheduler.js";
 import { defineSchedule, newSchedules, type Schedule, type Schedules } from "../scheduler/schedules.js";
+import type { EmitOptions, JobStep } from "../../job/step-types.js";
+import { emitEvent } from "../steps/emit.js";
+import { listSteps } from "../steps/list-steps.js";
 import { drain, runNext, type DrainOptions } from "../worker/drain.js";
 import type { Lease } from "../worker/claimed-lease.js";
 import { readWorkOptions, type WorkOptions } from "../worker/work-options.js";
@@ -269,6 +272,19 @@ export class Holdfast {
   rerun<Output = unknown>(id: JobId<Output>, options?: RerunOptions): Promise<EnqueueResult<Output>>;
   async rerun(id: string, options: RerunOptions = {}): Promise<EnqueueResult> {
     return this.#enqueuer.enqueueBuilt(await jobForRerun(this.#requireOpen(), id, options));
+  }
+
+  /**
+   * Emits an event: jobs that wait for it with `waitFor` continue, now or when they wait for it within its time. The first event of
+   * a name wins; `first` is false for later ones.
+   */
+  emit(event: string, payload?: unknown, options: EmitOptions = {}): Promise<{ first: boolean }> {
+    return emitEvent(() => this.#requireOpen(), this.#engine.store, event, payload, options);
+  }
+
+  /** The steps of a job, in the order in which its handler began them. */
+  async steps(id: string): Promise<JobStep[]> {
+    return listSteps(this.#requireOpen(), readId(id));
   }
 
   /** Counts by state, queue and type, the age of the oldest due job, and how many jobs finished in the last minute. */

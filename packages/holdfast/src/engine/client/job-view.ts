@@ -4,6 +4,7 @@ import type { ErrorRecord } from "../../job/error-record.js";
 import type { AttemptError, Job, JobAttempt, ScheduledSlot } from "../../job/job.js";
 import { fromJson, isTooDeep } from "../../job/json.js";
 import { STALE_ERROR } from "../../job/state.js";
+import { PARKED_AT } from "../../job/stored-step.js";
 import type { AttemptRecord, ScheduleSlot, StoredJob, StoredProgress, StoredWorker } from "../../store.js";
 import { givenKey } from "../enqueue/unique.js";
 import { readCarrier } from "../events/telemetry.js";
@@ -54,7 +55,7 @@ export function readJob(stored: StoredJob, { hasHistory }: { hasHistory: boolean
     maxAttempts: stored.maxAttempts,
     fence: stored.fence,
     runAt: dateOf(stored.runAt),
-    dueAt: dateOrNull(stored.dueAt),
+    dueAt: dateOrNull(stored.dueAt === PARKED_AT ? null : stored.dueAt),
     expiresAt: dateOrNull(stored.expiresAt),
     createdAt: dateOf(stored.createdAt),
     updatedAt: dateOf(stored.updatedAt),

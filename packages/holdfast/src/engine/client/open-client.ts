@@ -9,6 +9,7 @@ import type { EngineContext } from "../context.js";
 import { HistoryRecorder } from "../history/recorder.js";
 import { Maintenance, retentionByState } from "../maintenance.js";
 import { openStore } from "../open-store.js";
+import { StepWriter } from "../steps/step-writer.js";
 import { Settler } from "../worker/settler.js";
 import { readClientOptions, type HoldfastOptions } from "./client-options.js";
 import { Cursors } from "./cursors.js";
@@ -35,6 +36,7 @@ export async function holdfast(options: HoldfastOptions = {}): Promise<Holdfast>
     history,
     errorGroups: new ErrorGroups({ store, clock, events, history }),
     transitions: new TransitionReader({ store, clock, events }),
+    stepWriter: new StepWriter({ store, clock, events }),
     cursors: new Cursors(store),
     redact,
     restore: settings.restore,

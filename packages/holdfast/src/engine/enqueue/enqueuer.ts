@@ -38,6 +38,12 @@ export class Enqueuer {
     return this.#traced(type, options, false, (trace) => this.#enqueueOne(type, input, options, trace));
   }
 
+  /** Builds a job for a step, which stores it. */
+  async build(type: JobType, input: unknown, options: EnqueueOptions): Promise<NewJob> {
+    const encoded = encodeInput(type, input);
+    return this.#builder.build(type, typeof encoded === "string" ? encoded : await encoded, options, null);
+  }
+
   /** Enqueues a job without validating it: it was copied from a stored one. */
   enqueueBuilt(job: NewJob): Promise<EnqueueResult> {
     return this.#traced(job, {}, false, (trace) => this.#inserter.insert(withTrace(job, trace)));

@@ -35,6 +35,8 @@ export interface Events {
   cancelled: JobEvent;
   /** A job was released for another worker. */
   released: LeaseEvent;
+  /** A job waits for its steps, without a worker: until a time, or (null) without limit. */
+  parked: LeaseEvent & { until: Date | null };
   retried: { id: string };
   /** A waiting job was changed by `hf.update` or `hf.promote`. */
   updated: { id: string };
@@ -94,6 +96,7 @@ const NAMES: Readonly<Record<EventName, true>> = {
   dead: true,
   cancelled: true,
   released: true,
+  parked: true,
   retried: true,
   updated: true,
   removed: true,

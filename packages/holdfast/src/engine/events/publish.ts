@@ -1,3 +1,4 @@
+import { dateOrNull } from "../../duration.js";
 import type { AbortReason } from "../../errors.js";
 import { EXPIRED_ERROR, isLeased, STALE_ERROR } from "../../job/state.js";
 import type { ReapedJob, Outcome } from "../../store.js";
@@ -105,7 +106,8 @@ export function publishOutcome(engine: EngineContext, lease: HeldLease, outcome:
       return;
     case "pending":
       lease.trace?.end("released");
-      events.emit("released", leaseEvent(lease));
+      if (outcome.park === undefined) events.emit("released", leaseEvent(lease));
+      else events.emit("parked", { ...leaseEvent(lease), until: dateOrNull(outcome.park.until) });
   }
 }
 

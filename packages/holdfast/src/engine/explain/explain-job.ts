@@ -3,7 +3,8 @@ import { isFinished, isWaiting } from "../../job/state.js";
 import { readId } from "../../job/uuid.js";
 import type { Scope, StoredJob } from "../../store.js";
 import type { EngineContext } from "../context.js";
-import { reasonsOf, withoutOthers, type Reason } from "./reasons.js";
+import type { Reason } from "./reason.js";
+import { reasonsOf, withoutOthers } from "./reasons.js";
 
 /** Why a job does not run, or what it does instead. */
 export interface Explanation {
@@ -25,17 +26,22 @@ export async function explainJob(engine: EngineContext, id: string, scope: Scope
   const maxAhead = store.capabilities.metered ? METERED_MAX_AHEAD : MAX_AHEAD;
   const [queues, workers] = isFinished(job.state) ? [[], []] : await Promise.all([store.queues(), store.workers()]);
   // After the queues: on DynamoDB, both need the same item, which is then read once.
-  const [ahead, keyHolder] = await Promise.all([
+  const [ahead, keyHolder, steps] = await Promise.all([
     isDue(job, clock.now()) ? store.countAhead({ ...job, dueAt: job.dueAt ?? 0 }, maxAhead) : 0,
     otherHolder(engine, job),
+    mayWaitForSteps(job, clock.now()) ? store.steps(job.id).then((read) => read.steps) : [],
   ]);
-  const reasons = reasonsOf({ job, queues, workers, ahead, maxAhead, keyHolder }, clock.now());
+  const reasons = reasonsOf({ job, queues, workers, ahead, maxAhead, keyHolder, steps }, clock.now());
   const shown = scope.user === undefined ? reasons : reasons.map(withoutOthers);
   return { text: shown[0]?.text ?? "", reasons: shown };
 }
 
 function isDue({ state, dueAt }: StoredJob, now: number): boolean {
   return isWaiting(state) && dueAt !== null && dueAt <= now;
+}
+
+function mayWaitForSteps({ state, dueAt, fence }: StoredJob, now: number): boolean {
+  return isWaiting(state) && fence > 0 && dueAt !== null && dueAt > now;
 }
 
 /** Only dead and cancelled jobs can be retried, and only then another job may hold their key. */

@@ -3,54 +3,11 @@ import { lengthOf } from "../../duration.js";
 import { isLive } from "../../live-worker.js";
 import { truncate } from "../../job/json.js";
 import { isFinished, isLeased } from "../../job/state.js";
-import type { QueueRecord, StoredJob, StoredWorker } from "../../store.js";
+import { PARKED_AT } from "../../job/stored-step.js";
+import type { QueueRecord, StoredJob, StoredStep, StoredWorker } from "../../store.js";
 import { NO_HANDLER } from "../worker/decide-outcome.js";
-
-/**
- * Why a job does not run. Later versions add kinds, so handle those you do not know by showing their text.
- *
- * - `completed`, `dead`, `cancelled`: it has ended. `key-held`: it cannot be retried, because another job has its unique key.
- * - `leased`: a worker has it. `worker-lost`: that worker is not live any more. `cancelling`: cancellation was requested.
- * - `due-later`, `retry`, `no-handler`: it waits for a time. `expired`: it waited too long.
- * - `paused`: its queue is paused, or all queues are. `no-worker`: no live worker takes it. `ahead`: other jobs come first.
- * - `busy`: all workers that take it are busy. `ready`: nothing holds it back.
- */
-export type ReasonKind =
-  | "completed"
-  | "dead"
-  | "cancelled"
-  | "key-held"
-  | "leased"
-  | "worker-lost"
-  | "cancelling"
-  | "expired"
-  | "due-later"
-  | "retry"
-  | "no-handler"
-  | "paused"
-  | "no-worker"
-  | "ahead"
-  | "busy"
-  | "ready"
-  | (string & {});
-
-/** One reason why a job does not run, or what it does instead. */
-export interface Reason {
-  kind: ReasonKind;
-  text: string;
-  /** What would change it; null if nothing can. */
-  change: string | null;
-  /** When it changes by itself, if that is known. */
-  until: Date | null;
-  /** Other jobs that come first, for `ahead`. */
-  jobs?: number;
-  /** The worker that has the job, for `leased` and `worker-lost`; those that could take it, for `busy`. */
-  workers?: readonly string[];
-  /** The job that holds the unique key, for `key-held`. */
-  job?: string;
-  /** The paused queue, for `paused`; null: all queues are. */
-  queue?: string | null;
-}
+import { timeText, type Reason, type ReasonKind } from "./reason.js";
+import { waitReasons } from "./wait-reasons.js";
 
 /** What is known about a job and its surroundings. */
 export interface Situation {
@@ -60,6 +17,8 @@ export interface Situation {
   /** Due jobs that come first, counted up to `maxAhead`. */
   ahead: number;
   maxAhead: number;
+  /** Of a job that waits and began before; empty for others. */
+  steps: readonly StoredStep[];
   /** The other job that holds the unique key of a finished job. */
   keyHolder: string | null;
 }
@@ -77,8 +36,9 @@ export function reasonsOf(situation: Situation, now: number): Reason[] {
     if (!reasons.some(({ kind }) => kind === "worker-lost")) return reasons;
     return [...reasons, ...pauseReasons(situation, now), ...workerReasons(situation, now)];
   }
+  const waits = waitReasons(situation.steps, now);
   const found = [
-    ...timeReasons(situation.job, now),
+    ...(waits.length > 0 ? waits : timeReasons(situation.job, now)),
     ...pauseReasons(situation, now),
     ...workerReasons(situation, now),
     ...aheadReasons(situation),
@@ -95,12 +55,21 @@ const READY: Reason = {
   until: null,
 };
 
+const PARKED: Reason = {
+  kind: "due-later",
+  text: "What its steps waited for has ended, and it will be made due.",
+  change: "Maintenance does that within a minute; hf.promote(id) does it now.",
+  until: null,
+};
+
 /** For a caller who may see only one user's jobs: nothing about workers, operators and other users' jobs. */
 const USER_TEXTS: Readonly<Record<string, string>> = {
   leased: "A worker runs it.",
   "worker-lost": "Its worker was lost. Another one claims it when the lease has ended.",
   cancelling: "Cancellation was requested, and it has not stopped yet.",
   "no-handler": "No worker can run its type yet.",
+  "waits-for-event": "It waits for an event.",
+  "waits-for-job": "It waits for another job.",
   paused: "Its queue is paused.",
   "no-worker": "No worker takes it now.",
   ahead: "Other jobs come first.",
@@ -191,6 +160,7 @@ function timeReasons(job: StoredJob, now: number): Reason[] {
     return [reason("expired", text, "hf.retry(id) runs it again without an expiry, once it is dead.")];
   }
   if (job.dueAt === null || job.dueAt <= now) return [];
+  if (job.dueAt >= PARKED_AT) return [PARKED];
   const until = new Date(job.dueAt);
   const when = `in ${lengthOf(job.dueAt - now)}, at ${timeText(job.dueAt)}`;
   const change = "hf.promote(id) makes it due now.";
@@ -286,9 +256,4 @@ function quoted(message: string): string {
 
 function numberText(count: number): string {
   return count.toLocaleString("en-US");
-}
-
-/** Without milliseconds: it is for people. */
-function timeText(ms: number): string {
-  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
 }

@@ -56,6 +56,29 @@ export function rejectUnrun(lease: LeasedJob, now: number): Outcome | null {
   return null;
 }
 
+interface ParkedRun {
+  until: number | null;
+  wakes: number;
+  storeNow: number;
+  /** It stored the end of a step. */
+  hasProgressed: boolean;
+}
+
+/**
+ * The job waits for its steps, until a time of the store or without limit. Its attempt is given back; if the run stored the end of a
+ * step, attempts start again at 0.
+ */
+export function parked(lease: LeasedJob, { until, wakes, storeNow, hasProgressed }: ParkedRun): Outcome {
+  const { job } = lease;
+  return outcome(lease, "pending", {
+    // Whole milliseconds, for stores with integers: the monotonic clock has fractions.
+    delayMs: until === null ? LIMITS.durationMs : Math.max(0, Math.ceil(until - storeNow)),
+    attempt: hasProgressed ? 0 : job.previous.attempt,
+    releases: hasProgressed ? 0 : job.releases,
+    park: { until: until === null ? null : Math.ceil(until), wakes },
+  });
+}
+
 export function completed(lease: LeasedJob, output: string): Outcome {
   return outcome(lease, "completed", { output });
 }

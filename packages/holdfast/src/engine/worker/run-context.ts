@@ -1,4 +1,6 @@
-import type { RunContext, RunningJob } from "../../job/job.js";
+import type { JobType, RunContext, RunningJob } from "../../job/job.js";
+import type { SpawnAllOptions, SpawnOptions, StepName } from "../../job/step-types.js";
+import type { Steps } from "../steps/steps.js";
 
 /** What a context needs from the run it belongs to. */
 export interface ContextSource {
@@ -10,6 +12,7 @@ export interface ContextSource {
   log(line: string): void;
   progress(fraction: number, note?: string | object): void;
   completeIn(tx: unknown, output?: unknown): Promise<void>;
+  readonly steps: Steps;
 }
 
 /**
@@ -25,6 +28,11 @@ export class HandlerContext implements RunContext<unknown> {
   readonly log: RunContext<unknown>["log"];
   readonly progress: RunContext<unknown>["progress"];
   readonly completeIn: RunContext<unknown>["completeIn"];
+  readonly step: RunContext<unknown>["step"];
+  readonly sleep: RunContext<unknown>["sleep"];
+  readonly waitFor: RunContext<unknown>["waitFor"];
+  readonly spawn: RunContext<unknown>["spawn"];
+  readonly spawnAll: RunContext<unknown>["spawnAll"];
   readonly #run: ContextSource;
 
   constructor(run: ContextSource) {
@@ -34,6 +42,14 @@ export class HandlerContext implements RunContext<unknown> {
     this.log = (line) => run.log(line);
     this.progress = (fraction, note) => run.progress(fraction, note);
     this.completeIn = (tx, output) => (tx === RUN_OF ? (run as never) : run.completeIn(tx, output));
+    // The types of results are those that the caller's function has.
+    this.step = (name, call, options) => run.steps.step(name, call, options) as never;
+    this.sleep = (name, time) => run.steps.sleep(name, time);
+    this.waitFor = (name: StepName, on: { event: string }) => run.steps.waitFor(name, on) as never;
+    this.spawn = ((name: StepName, type: JobType, input?: unknown, options?: SpawnOptions) =>
+      run.steps.spawn(name, type, input, options)) as RunContext<unknown>["spawn"];
+    this.spawnAll = ((name: StepName, type: JobType, inputs: readonly unknown[], options?: SpawnAllOptions) =>
+      run.steps.spawnAll(name, type, inputs, options)) as RunContext<unknown>["spawnAll"];
     Object.defineProperty(this, "job", JOB);
     Object.defineProperty(this, "signal", SIGNAL);
     Object.defineProperty(this, "hf", CLIENT);

@@ -13,9 +13,19 @@ import { redactedInput } from "../events/reports.js";
 import { handlerClient } from "./handler-client.js";
 import type { ContextSource } from "./run-context.js";
 import type { HandlerTrace, Traces } from "../events/telemetry.js";
+import { Steps, type StepRun } from "../steps/steps.js";
+import type { SettlerResult } from "./settler.js";
+
+/** What a run asks of its worker. */
+export interface RunActions {
+  lost(run: Run): void;
+  cancelRequested(run: Run): void;
+  /** The store has settled its park. */
+  parked(run: Run, outcome: Outcome, result: SettlerResult): void;
+}
 
 /** One running handler. */
-export class Run implements ContextSource {
+export class Run implements ContextSource, StepRun {
   readonly lease: HeldLease;
   readonly type: JobType;
   /** How long the handler may run; 0: no limit. */
@@ -36,6 +46,8 @@ export class Run implements ContextSource {
   abortedAt = 0;
 
   readonly #engine: EngineContext;
+  readonly #actions: RunActions;
+  #steps: Steps | null = null;
   #controller: AbortController | undefined;
   #client: HandlerClient | undefined;
   #job: { -readonly [Key in keyof RunningJob]: RunningJob[Key] } | undefined;
@@ -44,8 +56,9 @@ export class Run implements ContextSource {
   /** The note that `completeIn` wrote inside the handler's own transaction. */
   #noteInTransaction: Note | null = null;
 
-  constructor(engine: EngineContext, lease: HeldLease, type: JobType) {
+  constructor(engine: EngineContext, lease: HeldLease, type: JobType, actions: RunActions) {
     this.#engine = engine;
+    this.#actions = actions;
     this.lease = lease;
     this.type = type;
     this.startedMonotonic = engine.clock.monotonic();
@@ -125,6 +138,28 @@ export class Run implements ContextSource {
     return (this.#client ??= handlerClient(this.#engine, this.lease.job));
   }
 
+  /** Created on first use: a handler without steps has none. */
+  get steps(): Steps {
+    return (this.#steps ??= new Steps(this.#engine, this));
+  }
+  get hasSteps(): boolean {
+    return this.#steps !== null;
+  }
+  lost(): void {
+    this.#actions.lost(this);
+  }
+  cancelRequested(): void {
+    this.#actions.cancelRequested(this);
+  }
+  parked(outcome: Outcome, result: SettlerResult): void {
+    this.#actions.parked(this, outcome, result);
+  }
+  async storeNotes(): Promise<void> {
+    const note = this.takeNote();
+    // Notes are no promise: the job's outcome does not wait for the end of an outage.
+    if (note !== null) await this.#engine.store.note([note]).catch(() => this.requeueNote(note));
+  }
+
   progress(fraction: number, note?: string | object): void {
     if (typeof fraction !== "number" || !(fraction >= 0 && fraction <= 1)) {
       const isPercent = Number.isInteger(fraction) && fraction > 1 && fraction <= 100;
@@ -181,6 +216,7 @@ export class Run implements ContextSource {
     this.reason = reason;
     this.abortedAt = this.#engine.clock.monotonic();
     this.#controller?.abort(reason);
+    this.#steps?.aborted(reason);
   }
 
   /** Monotonic time of the next deadline: timeout or end of the lease; once aborted, when the worker abandons it. */

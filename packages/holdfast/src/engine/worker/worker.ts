@@ -19,6 +19,7 @@ import { newId } from "../../job/uuid.js";
 import { readCount } from "../../options.js";
 import { decodeInput, encodeOutput, type RunContext } from "../../job/job.js";
 import type { Hint, LeaseResult, Outcome } from "../../store.js";
+import { cancelChildren } from "../steps/cancel-children.js";
 import { Claimer } from "./claimer.js";
 import { isCommitted } from "./completion.js";
 import { leaseEvent, type EngineContext, type HeldLease } from "../context.js";
@@ -27,9 +28,10 @@ import { LeaseKeeper } from "./lease-keeper.js";
 import { publishLost, publishOutcome, publishStart, publishStuck } from "../events/publish.js";
 import { retryUntilExpired } from "../retry-busy.js";
 import { cancelled, completed, deferUnknownType, failed, released } from "./decide-outcome.js";
-import { Run } from "./run.js";
+import { Run, type RunActions } from "./run.js";
 import { HandlerContext } from "./run-context.js";
 import { settleInBackground } from "./settle-outcome.js";
+import type { SettlerResult } from "./settler.js";
 import type { WorkerSettings } from "./work-options.js";
 
 // The start of a handler is written after this long, unless the handler ends first.
@@ -84,6 +86,11 @@ export class JobWorker implements Worker {
   #started = 0;
   /** Jobs that do not run, but whose outcome is not decided yet: of unknown types, or waiting for their backoff function. */
   #undecided = 0;
+  readonly #actions: RunActions = {
+    lost: (run) => this.#abortLost(run),
+    cancelRequested: (run) => this.#abort(run, new JobCancelledError(run.lease.job.id)),
+    parked: (run, outcome, result) => this.#parked(run, outcome, result),
+  };
   /** Resolved at the next change of what is running. */
   #changeWaiters: (() => void)[] = [];
 
@@ -269,7 +276,7 @@ export class JobWorker implements Worker {
       void this.#deferUnknownType(lease);
       return;
     }
-    const run = new Run(this.#engine, lease, type);
+    const run = new Run(this.#engine, lease, type, this.#actions);
     this.#started++;
     this.#runs.add(run);
     this.#keeper.watch(run);
@@ -329,9 +336,14 @@ export class JobWorker implements Worker {
       const output = lease.trace === null ? type.run(context) : lease.trace.inside(() => type.run(context));
       const value = isThenable(output) ? await output : output;
       inHandler = false;
+      if (run.hasSteps) await run.steps.handlerEnded();
+      if (run.hasEnded) return;
       if (run.completion === null) outcome = completed(lease, encodeOutput(type.type, value));
       else outcome = await this.#outcomeAfterThrow(run, new NotCommittedError(lease.job.id), false);
     } catch (error) {
+      if (run.hasSteps) await run.steps.handlerEnded();
+      // It was parked: what its handler throws after that is ignored.
+      if (run.hasEnded) return;
       const thrown = this.#outcomeAfterThrow(run, error, inHandler);
       if (thrown instanceof Promise && run.completion === null) run.failing = thrown;
       outcome = thrown instanceof Promise ? await thrown : thrown;
@@ -457,11 +469,37 @@ export class JobWorker implements Worker {
   }
 
   #failed(run: Run, error: unknown, byHandler: boolean): Outcome | Promise<Outcome> {
+    if (run.hasSteps) return this.#failedWithSteps(run, error, byHandler);
+    return this.#failure(run, error, byHandler);
+  }
+
+  /** The next attempt runs the failed steps again that this failure comes from. */
+  #failedWithSteps(run: Run, error: unknown, byHandler: boolean): Outcome | Promise<Outcome> {
+    const reopen = run.steps.failedSteps(error);
+    const outcome = this.#failure(run, error, byHandler);
+    if (reopen.length === 0) return outcome;
+    return outcome instanceof Promise ? outcome.then((later) => ({ ...later, reopen })) : { ...outcome, reopen };
+  }
+
+  #failure(run: Run, error: unknown, byHandler: boolean): Outcome | Promise<Outcome> {
     run.lease.thrown = { error };
     const policy = retrySettings(this.#engine, run.lease);
     if (byHandler) return failed(run.lease, error, policy);
     const storeStack = !isOneOf(error, [HoldfastError]);
     return failed(run.lease, error, { ...policy, retry: !isOneOf(error, PAYLOAD_ERRORS), storeStack });
+  }
+
+  /** The job waits without a lease. Its handler is left to its end. */
+  #parked(run: Run, outcome: Outcome, result: SettlerResult): void {
+    this.#release(run);
+    publishOutcome(this.#engine, run.lease, outcome, result);
+    if (result === "cancelled") this.#cancelChildren(run);
+    this.#notifyChange();
+    this.#claimer.startAndClaim();
+  }
+
+  #cancelChildren({ lease }: Run): void {
+    void cancelChildren(this.#engine, [lease.job.id]).catch((error: unknown) => this.#emitOutage("cancel", error));
   }
 
   #abortLost(run: Run): void {
@@ -482,12 +520,8 @@ export class JobWorker implements Worker {
 
   /** Frees the capacity and settles the outcome; null if the lease is lost and nothing can be settled. */
   #finish(run: Run, outcome: Outcome | null | Promise<Outcome>): void {
-    run.hasEnded = true;
-    this.#runs.delete(run);
-    this.#unwrittenStarts.delete(run);
-    const ranMs = this.#engine.clock.monotonic() - run.startedMonotonic;
-    this.#claimer.recordDuration(ranMs);
-    if (run.lease.trace !== null) run.lease.trace.ranMs = ranMs;
+    this.#release(run);
+    if (run.hasSteps && outcome !== null && "to" in outcome && outcome.to === "cancelled") this.#cancelChildren(run);
     if (outcome === null) publishLost(this.#engine, run.lease);
     else if (outcome instanceof Promise) void this.#settleLater(run.lease, outcome);
     // Already settled by the handler's own transaction.
@@ -495,6 +529,16 @@ export class JobWorker implements Worker {
     else this.#settle(run.lease, outcome);
     this.#notifyChange();
     this.#claimer.startAndClaim();
+  }
+
+  /** Frees the capacity that a run takes. */
+  #release(run: Run): void {
+    run.hasEnded = true;
+    this.#runs.delete(run);
+    this.#unwrittenStarts.delete(run);
+    const ranMs = this.#engine.clock.monotonic() - run.startedMonotonic;
+    this.#claimer.recordDuration(ranMs);
+    if (run.lease.trace !== null) run.lease.trace.ranMs = ranMs;
   }
 
   /** Waits for the backoff function first. A worker that stops waits for it. */

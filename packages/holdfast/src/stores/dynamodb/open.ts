@@ -37,6 +37,9 @@ import { FollowedTransitions } from "./transitions/followed-transitions.js";
 import { describeStream, type StreamState } from "./transitions/stream/table-stream.js";
 import type { TransitionLog } from "./transitions/transition-log.js";
 import { Maintenance } from "./jobs/maintenance.js";
+import { childHints, outcomeForHints } from "./steps/step-hints.js";
+import { Steps } from "./steps/steps.js";
+import { Waits } from "./steps/waits.js";
 import { heartbeat, deregister, drainWorker, workers } from "./jobs/workers.js";
 
 /** The DynamoDB store, with methods that other stores do not have. */
@@ -86,11 +89,13 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
     closing: stopping.signal,
     streams: stream === false ? null : streams,
   });
+  const waits = new Waits(table, config, () => hint(WORK_NOW));
   const inserts = new Inserts(table, config, transitions);
   const claims = new Claims(table, { config, leaseCache, transitions }, { marginMs });
-  const leases = new Leases(table, { counts, leaseCache, config, transitions }, { slack, marginMs });
-  const changes = new Changes(table, { config, counts, inserts, transitions });
-  const maintenance = new Maintenance(table, { config, counts, changes, transitions }, marginMs);
+  const leases = new Leases(table, { counts, leaseCache, config, transitions, waits }, { slack, marginMs });
+  const changes = new Changes(table, { config, counts, inserts, transitions, waits });
+  const maintenance = new Maintenance(table, { config, counts, changes, transitions, waits }, marginMs);
+  const steps = new Steps(table, { config, inserts, leaseCache, waits });
   const queries = new Queries(table, config);
   const schedules = new Schedules(table, { config, inserts });
   const audit = new AuditLog(table);
@@ -179,23 +184,18 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
         hint(...insertHints(given, results, now));
         return results;
       }),
-    insertIn: () =>
-      run(() =>
-        Promise.reject(new InvalidOptionError("tx", "not supported: DynamoDB has no interactive transactions")),
-      ),
+    insertIn: () => run(noTransactions),
     claim: (request) => change(() => claims.claim(request, time())),
     start: (marks) => change(() => leases.start(marks, time())),
     extend: (refs, leaseMs) => run(() => leases.extend(refs, leaseMs, time())),
     settle: (outcomes) =>
       change(async () => {
-        const results = await leases.settle(outcomes, time());
-        hint(...settleHints(outcomes));
+        const now = time();
+        const results = await leases.settle(outcomes, now);
+        hint(...settleHints(outcomes.flatMap((outcome) => outcomeForHints(outcome, now))));
         return results;
       }),
-    settleIn: () =>
-      run(() =>
-        Promise.reject(new InvalidOptionError("tx", "not supported: DynamoDB has no interactive transactions")),
-      ),
+    settleIn: () => run(noTransactions),
     note: (notes) => run(() => leases.note(notes, time())),
 
     get: (id, scope) => run(() => queries.get(id, scope ?? {}, time())),
@@ -219,6 +219,21 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
         hint(...updateHints(updates, results, now));
         return results;
       }),
+    steps: (id) => run(() => steps.read(id, time())),
+    saveSteps: (writes) =>
+      change(async () => {
+        const now = time();
+        const results = await steps.save(writes, now);
+        hint(...childHints(writes, results, now));
+        return results;
+      }),
+    saveStepIn: () => run(noTransactions),
+    openChildren: (ids, limit) => run(() => steps.openChildren(ids, limit), { needsTime: false }),
+    emit: (events) => run(() => waits.emit(events, time())),
+    emitIn: () => run(noTransactions),
+    // DynamoDB's time to live deletes them.
+    purgeEvents: () => run(async () => 0, { needsTime: false }),
+    repairWaits: (limit) => run(() => waits.repair(limit, time())),
     keyHolder: (key) => run(() => changes.keyHolder(key, time())),
     freeKey: (key) => run(() => changes.freeKey(key, time())),
     remove: (ids, scope) => change(() => changes.remove(ids, scope ?? {}, time())),
@@ -316,6 +331,10 @@ export function openDynamo(given: DynamoOptions): DynamoStore {
       return () => void listeners.delete(listener);
     },
   };
+}
+
+function noTransactions(): Promise<never> {
+  return Promise.reject(new InvalidOptionError("tx", "not supported: DynamoDB has no interactive transactions"));
 }
 
 // How long completed jobs are counted in memory before the counts are written.

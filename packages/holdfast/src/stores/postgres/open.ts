@@ -52,6 +52,7 @@ import { transitionOperations } from "./jobs/transitions.js";
 import { insideOf } from "./connection/savepoints.js";
 import { scheduleOperations } from "./schedules.js";
 import type { SchemaSettings } from "./schema/schema.js";
+import { stepCalls, withParkTime } from "./step-calls.js";
 import { storedOperations } from "./stored-operations.js";
 import { sqlFor } from "./connection/sql.js";
 import { tokenOperations } from "./tokens.js";
@@ -217,6 +218,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     self,
     clock: systemClock,
     onHints: emit,
+    onWakes: () => steps.sweep(),
     onSilence: warnAboutPooler,
   });
   const transactions = new TransactionQueue();
@@ -264,6 +266,21 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     queueMicrotask(() => emit(hints));
     notifier.offer();
   }
+
+  const steps = stepCalls(sql, {
+    db,
+    where,
+    time,
+    tracked,
+    leases,
+    inserts,
+    ensureLanes: (jobs) => lanes.ensure(jobs, time()),
+    transactions,
+    readTransaction,
+    notifier: notifies ? notifier : null,
+    hint,
+    onInserted: (jobs) => hintOfJobs(insertHints(jobs, [], clock.now())),
+  });
 
   const own: InsertRunner = {
     inside: false,
@@ -348,9 +365,11 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
     settle: (outcomes) =>
       tracked(async () => {
         if (outcomes.length === 0) return [];
-        const results = await leases.settle(db, outcomes, time());
-        hint(...settleHints(outcomes));
-        return results;
+        return steps.following(async (notes) => {
+          const results = await leases.settle(db, outcomes, time(), notes);
+          hint(...settleHints(outcomes.map((outcome) => withParkTime(outcome, clock.now()))));
+          return results;
+        });
       }),
     settleIn: (tx, outcome, note) =>
       tracked(async () => {
@@ -358,8 +377,9 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
         return transactions.run(callers, async () => {
           // The savepoint fails if no transaction is open. Without it, the job would be completed immediately.
           return insideOf(callersRunner(callers, where)).isolated(async (runner) => {
-            const result = await leases.settleIn(runner, outcome, note, time());
+            const { result, notes } = await leases.settleIn(runner, outcome, note, time());
             if (notifies && result !== "lost") await notifier.sendIn(runner, { kind: "finished" });
+            if (notifies && notes.length > 0) await notifier.sendWakesIn(runner);
             return result;
           });
         });
@@ -382,7 +402,7 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
       }),
     cancel: (ids, scope) =>
       tracked(async () => {
-        const results = await changes.cancel(db, ids, scope ?? {}, time());
+        const results = await steps.following((notes) => changes.cancel(db, ids, scope ?? {}, time(), notes));
         hint(...cancelHints(ids, results));
         return results;
       }),
@@ -399,24 +419,25 @@ export function openPostgres(given: string | null, options: PostgresOptions = {}
         hint(...updateHints(updates, results, clock.now()));
         return results;
       }),
-    remove: (ids, scope) => tracked(() => changes.remove(db, ids, scope ?? {})),
+    remove: (ids, scope) => tracked(() => steps.following((notes) => changes.remove(db, ids, scope ?? {}, notes))),
+    ...steps.calls,
     keyHolder: (key) => tracked(() => keys.holder(db, key, time())),
     freeKey: (key) => tracked(() => keys.free(db, key, time())),
 
     reapExpiredLeases: (limit) =>
       tracked(async () => {
-        const reaped = await maintenance.reapExpiredLeases(db, limit, time());
+        const reaped = await steps.following((notes) => maintenance.reapExpiredLeases(db, limit, time(), notes));
         hint(...reapHints(reaped));
         return reaped;
       }),
     expireOverdue: (limit) =>
       tracked(async () => {
-        const reaped = await maintenance.expireOverdue(db, limit, time());
+        const reaped = await steps.following((notes) => maintenance.expireOverdue(db, limit, time(), notes));
         hint(...reapHints(reaped));
         return reaped;
       }),
-    purge: (request) => tracked(() => maintenance.purge(db, request, time())),
-    purgeDue: (limit) => tracked(() => maintenance.purgeDue(db, limit, time())),
+    purge: (request) => tracked(() => steps.following((notes) => maintenance.purge(db, request, time(), notes))),
+    purgeDue: (limit) => tracked(() => steps.following((notes) => maintenance.purgeDue(db, limit, time(), notes))),
     maintain: () => tracked(() => maintenance.maintain(db, time())),
     tryAcquireDuty: (name, everyMs) => tracked(() => maintenance.tryAcquireDuty(db, name, everyMs, time())),
 

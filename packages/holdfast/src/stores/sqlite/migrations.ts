@@ -270,6 +270,39 @@ CREATE TABLE holdfast_operations (
 ) STRICT;
 CREATE INDEX holdfast_operations_running ON holdfast_operations (lease_until) WHERE lease_until IS NOT NULL;
 `,
+  `
+-- Bits: it has steps, another job waits for its end, a wait ended while it was leased. NULL for all other jobs.
+ALTER TABLE holdfast_jobs ADD COLUMN ties INTEGER;
+CREATE TABLE holdfast_steps (
+  job INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  -- Of a set of children, else 0.
+  member INTEGER NOT NULL,
+  -- In the order in which the handler began them.
+  place INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  state TEXT NOT NULL,
+  fence INTEGER NOT NULL,
+  tries INTEGER NOT NULL,
+  -- What it waits for: event:<name> or job:<id>.
+  topic TEXT,
+  -- When the job is woken: at the end of the last member, or also at the first failure.
+  wake TEXT NOT NULL,
+  failure TEXT,
+  started_at INTEGER NOT NULL,
+  ended_at INTEGER,
+  until INTEGER,
+  -- May be large, so it comes last.
+  value TEXT,
+  PRIMARY KEY (job, name, member)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX holdfast_steps_topic ON holdfast_steps (topic) WHERE state = 'waiting' AND topic IS NOT NULL;
+CREATE INDEX holdfast_steps_waiting ON holdfast_steps (job, name) WHERE state = 'waiting';
+CREATE TABLE holdfast_events (
+  name TEXT PRIMARY KEY, payload TEXT NOT NULL, at INTEGER NOT NULL, keep_until INTEGER NOT NULL
+) STRICT;
+CREATE INDEX holdfast_events_until ON holdfast_events (keep_until);
+`,
 ];
 
 /** Applies pending migrations in one transaction, under the write lock: any number of processes may start together. */

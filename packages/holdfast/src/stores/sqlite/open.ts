@@ -8,7 +8,7 @@ import { durationMs, type Duration } from "../../duration.js";
 import { ClosedError, InvalidOptionError } from "../../errors.js";
 import { refuseForeignCursor } from "../list-plan.js";
 import { optionKeys, refuseUnknown, show } from "../../options.js";
-import type { Hint, PendingMigration, ReapedJob, Store } from "../../store.js";
+import type { EmitResult, Hint, NewEvent, PendingMigration, ReapedJob, Store } from "../../store.js";
 import { unpackClaimed } from "./jobs/claim.js";
 import type { ConnectionOptions } from "./thread/connection.js";
 import type { Durability } from "./durability.js";
@@ -46,6 +46,9 @@ const SQLITE_FIELDS: ReadonlySet<string> = optionKeys<SqliteOptions>({
   mustExist: true,
   clock: true,
 });
+
+/** Waits for an event that one call to the thread ends. */
+const WAITS_CHUNK = 500;
 
 type OperationArgs<Name extends OperationName> = Operations[Name] extends (now: number, ...args: infer Args) => unknown
   ? Args
@@ -97,6 +100,13 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
     ...args: OperationArgs<Name>
   ): Promise<ReturnType<Operations[Name]>> {
     return send(op, args) as Promise<ReturnType<Operations[Name]>>;
+  }
+
+  /** In chunks, so that other calls can run in between. A repeated emit goes on with the waits that are left. */
+  async function emitOne(event: NewEvent): Promise<EmitResult> {
+    const { first, done } = await call("emit", event, WAITS_CHUNK);
+    for (let isDone = done; !isDone;) isDone = (await call("emit", event, WAITS_CHUNK)).done;
+    return { first };
   }
 
   /** Runs synchronously, on the caller's connection. */
@@ -152,6 +162,15 @@ export function openSqlite(given: string, options: SqliteOptions = {}): Store {
     extend: async (leases, leaseMs) => (leases.length === 0 ? [] : call("extend", leases, leaseMs)),
     settle: async (outcomes) => (outcomes.length === 0 ? [] : call("settle", packOutcomes(outcomes))),
     note: async (notes) => (notes.length === 0 ? undefined : call("note", notes)),
+
+    steps: (job) => call("steps", job),
+    saveSteps: async (writes) => (writes.length === 0 ? [] : call("saveSteps", writes)),
+    saveStepIn: (tx, write) => inTransaction(tx, (on, now) => on.saveStep(now, write)),
+    openChildren: async (jobs, limit) => (jobs.length === 0 ? [] : call("openChildren", jobs, limit)),
+    emit: (events) => Promise.all(events.map(emitOne)),
+    emitIn: (tx, event) => inTransaction(tx, (on, now) => on.emit(now, event)),
+    purgeEvents: (limit) => call("purgeEvents", limit),
+    repairWaits: (limit) => call("repairWaits", limit),
 
     get: (id, scope) => call("get", id, scope ?? {}),
     async list(filter, page) {

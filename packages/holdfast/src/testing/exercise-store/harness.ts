@@ -13,6 +13,8 @@ export const STORE_SUBJECTS = [
   "start, extend and lost leases",
   "settle",
   "note",
+  "steps",
+  "waits and events",
   "cancel, retry and remove",
   "update and keys",
   "settings, parents and orders",

@@ -23,11 +23,13 @@ import { queryCases } from "./queries.js";
 import { caseDefiner, type DefineCase } from "./scene.js";
 import { scheduleCases } from "./schedules.js";
 import { settleCases } from "./settle.js";
+import { stepCases } from "./steps.js";
 import { tokenCases } from "./tokens.js";
 import { traceCases } from "./trace.js";
 import { transitionCases } from "./transitions.js";
 import { transactionCases } from "./transactions.js";
 import { updateCases } from "./updates.js";
+import { waitCases } from "./waits.js";
 import { maintenanceCases } from "./maintenance.js";
 
 export { STORE_SUBJECTS } from "./harness.js";
@@ -49,6 +51,8 @@ const CASES: Readonly<Record<StoreSubject, (test: DefineCase) => void>> = {
   "start, extend and lost leases": leaseCases,
   settle: settleCases,
   note: noteCases,
+  steps: stepCases,
+  "waits and events": waitCases,
   "cancel, retry and remove": changeCases,
   "update and keys": updateCases,
   "settings, parents and orders": ownSettingsCases,

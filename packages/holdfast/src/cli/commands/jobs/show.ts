@@ -1,5 +1,5 @@
-import type { AdminClient } from "../../../admin/contract/client.js";
-import type { CountResult, JobDetail } from "../../../admin/contract/api-types.js";
+import { AdminError, type AdminClient } from "../../../admin/contract/client.js";
+import type { CountResult, JobDetail, StepsResult } from "../../../admin/contract/api-types.js";
 import type { AttemptError } from "../../../job/job.js";
 import { command, type Command } from "../../parse/command.js";
 import { CONNECTION_FLAGS, withAdmin } from "../../store/admin-connection.js";
@@ -7,6 +7,7 @@ import { connectionFlags } from "../../store/open.js";
 import { agoOf, attemptOf, clockOf, countOf, errorOf, lengthOf, stateOf } from "../../ui/format.js";
 import type { TextWriter } from "../../ui/output.js";
 import { paint } from "../../ui/style.js";
+import { stepLines } from "./step-lines.js";
 
 export const ID: { readonly kind: "text"; readonly description: string } = { kind: "text", description: "Job id." };
 
@@ -22,7 +23,10 @@ export const show: Command = command({
       const { id } = args;
       const job = await client.jobs.get({ id });
       const children = await childrenOf(client, id, connectionFlags(context.config, flags.url));
-      context.output.result(job, (writer) => showJob(writer, job, children));
+      const steps = await stepsOf(client, job);
+      context.output.result({ ...job, steps: steps?.steps ?? null }, (writer) =>
+        showJob(writer, job, { children, steps }),
+      );
     }),
 });
 
@@ -33,7 +37,23 @@ async function childrenOf(client: AdminClient, id: string, on: string): Promise<
   return `${exact ? "" : "at least "}${countOf(count)}; to list them, run: holdfast jobs list --parent ${id}${on}`;
 }
 
-function showJob(writer: TextWriter, job: JobDetail, children: string | null): void {
+/** Null if the caller may not see them. A job that was never claimed has none. */
+async function stepsOf(client: AdminClient, { id, fence }: JobDetail): Promise<StepsResult | null> {
+  if (fence === 0) return { steps: [], total: 0 };
+  try {
+    return await client.jobs.steps({ id });
+  } catch (error) {
+    // A user's token, or a server of an earlier version.
+    if (error instanceof AdminError && (error.status === 403 || error.status === 404)) return null;
+    throw error;
+  }
+}
+
+function showJob(
+  writer: TextWriter,
+  job: JobDetail,
+  { children, steps }: { children: string | null; steps: StepsResult | null },
+): void {
   const now = Date.now();
   const times = (
     ["createdAt", "runAt", "dueAt", "claimedAt", "startedAt", "finishedAt", "expiresAt", "cancelRequestedAt"] as const
@@ -65,6 +85,11 @@ function showJob(writer: TextWriter, job: JobDetail, children: string | null): v
     writer.block(text);
   };
   part("Input", JSON.stringify(job.input, null, 2) ?? "");
+  if (steps !== null && steps.total > 0) {
+    writer.line("");
+    writer.line(paint("Steps", "bold"));
+    for (const line of stepLines(steps, now)) writer.line("  ", ...line);
+  }
   if (job.state === "completed") part("Output", JSON.stringify(job.output, null, 2) ?? "");
   for (const { attempt, fence, end, endedAt, startedAt, worker, error } of job.attempts) {
     const tookMs = startedAt === null ? null : Date.parse(endedAt) - Date.parse(startedAt);

@@ -23,6 +23,8 @@ export interface Config {
   types: string[];
   /** Whether a job has ever finished with its own purge time. */
   hasOwnTimes: boolean;
+  /** Whether a step has ever waited for an event or a job. */
+  hasWaits: boolean;
   /** Until then, every process records the transitions that it makes; see transitions/. */
   followUntil: number;
 }
@@ -82,7 +84,7 @@ export class SharedConfig {
   #shardsReadAt = Number.NEGATIVE_INFINITY;
   /** The item has our number of shards. Before that, other processes would not find jobs in the new shards. */
   #shardsRegistered = false;
-  #ownTimesRegistered = false;
+  readonly #registeredUses = new Set<string>();
   #hasPausedBy = false;
   #known: { config: Config; readAt: Moment } | null = null;
 
@@ -257,14 +259,23 @@ export class SharedConfig {
   }
 
   /** Call it before a job finishes with its own purge time. Without one, no call reads the partitions of such jobs. */
-  async ensureOwnTimes(): Promise<void> {
-    if (this.#ownTimesRegistered) return;
-    const change = new Change().set({ own_times: true }).when("attribute_exists(#pk)");
+  ensureOwnTimes(): Promise<void> {
+    return this.#ensureUse("own_times");
+  }
+
+  /** Call it before a step waits for an event or a job. Without one, no call looks for waits that a crash has left. */
+  ensureWaits(): Promise<void> {
+    return this.#ensureUse("waits");
+  }
+
+  async #ensureUse(use: string): Promise<void> {
+    if (this.#registeredUses.has(use)) return;
+    const change = new Change().set({ [use]: true }).when("attribute_exists(#pk)");
     if (!(await this.#table.update(CONFIG, change)).done) {
       await this.create();
       await this.#table.update(CONFIG, change);
     }
-    this.#ownTimesRegistered = true;
+    this.#registeredUses.add(use);
   }
 
   async queues(): Promise<QueueRecord[]> {
@@ -357,6 +368,7 @@ function readConfig(item: Item, shards: number): Config {
     paused: pausesIn(item),
     types: [...numbersOf(item, "types").keys()],
     hasOwnTimes: flagOf(item, "own_times"),
+    hasWaits: flagOf(item, "waits"),
     followUntil: numberOf(item, "follow_until") ?? 0,
   };
 }

@@ -6,6 +6,7 @@ import type {
   FreeKeyResult,
   JobUpdate,
   KeyHolder,
+  Outcome,
   RemoveResult,
   RetryResult,
   UniqueKey,
@@ -20,13 +21,14 @@ import { Change } from "../connection/expressions.js";
 import { isInvalidItem } from "../connection/errors.js";
 import { newRequestToken, outOfLimits, sameHolder, waitForAll, type Inserts } from "./insert.js";
 import {
+  removeLiveFields,
+  errorFields,
   expiryFields,
   finishedFields,
   inputItem,
   isDeleted,
   isLarge,
   keyItemOf,
-  LIVE_ONLY,
   newInputKey,
   purgeTime,
   readItem,
@@ -37,12 +39,15 @@ import { dueKey, jobKey, laneKey, listKey, LIVE, uniqueKey } from "./item-keys.j
 import type { TransitionLog } from "../transitions/transition-log.js";
 import type { Table, TransactItem } from "../connection/table.js";
 import { updateConflict } from "../../update-conflict.js";
+import { ifSameAwaiters, isAwaited } from "../steps/awaiters.js";
+import { endedAs, failureEnd, MISSING, type Waits } from "../steps/waits.js";
 
 interface Parts {
   config: SharedConfig;
   counts: Counts;
   inserts: Inserts;
   transitions: TransitionLog;
+  waits: Waits;
 }
 
 /**
@@ -109,6 +114,9 @@ export class Changes {
       worker: null,
       cancel_at: null,
       expires_at: null,
+      // A crashed process has left a note that steps wait for its end. They wait for the next one.
+      expiry: null,
+      expires: null,
       error: null,
       error_code: null,
       error_at: null,
@@ -247,28 +255,39 @@ export class Changes {
 
   /** Deletes a job that has not changed since it was read, with its other items and its key in one of these scopes. */
   async delete(job: JobItem, scopes: readonly string[], now: number): Promise<boolean> {
-    const written = await deleteJob(this.#table, job, ifUnchanged(job), { now });
-    if (!written.done) return false;
+    const end = endedAs(job.item) ?? MISSING;
+    const { done, tombstone } = await deleteJob(this.#table, job, ifUnchanged(job), { now, end });
+    if (!done) return false;
+    if (isAwaited(job.item)) await this.#parts.waits.jobEnded(tombstone, end, now);
     if (job.state === "completed") this.#parts.counts.deleted(job, numberOf(job.item, "ttl"));
     await deleteLeftovers(this.#table, job, scopes, now);
     return true;
   }
 
-  /** Finishes a waiting job that has not changed since it was read. */
-  async #finish(job: JobItem, to: "cancelled" | "dead", change: Change, now: number): Promise<boolean> {
+  /** Finishes a waiting job that has not changed since it was read. `error`: its new error. */
+  async #finish(
+    job: JobItem,
+    to: "cancelled" | "dead",
+    change: Change,
+    now: number,
+    error: Outcome["error"] = null,
+  ): Promise<boolean> {
     const purgeAt = purgeTime(job, to, now);
     if (purgeAt !== null) await this.#parts.config.ensureOwnTimes();
-    change.set({ state: to, finished_at: now, ...finishedFields(job, to, now, purgeAt) }).remove(...LIVE_ONLY);
+    change.set({ state: to, finished_at: now, ...finishedFields(job, to, now, purgeAt) });
+    if (error !== null) change.set(errorFields(error, now));
+    removeLiveFields(change, job, isAwaited(job.item), now);
     const { done } = await this.#table.transact([{ update: jobKey(job.id), change }]);
     if (!done) return false;
     this.#parts.counts.finished(job, to, now);
     this.#parts.transitions.add(job, to, now);
+    if (isAwaited(job.item)) await this.#parts.waits.jobEnded(job.item, failureEnd(job, to, error), now);
     return true;
   }
 
   /** Dead-letters a waiting job. */
-  expire(job: JobItem, fields: Parameters<Change["set"]>[0], now: number): Promise<boolean> {
-    return this.#finish(job, "dead", ifUnchanged(job).set({ updated_at: now, ...fields }), now);
+  expire(job: JobItem, error: NonNullable<Outcome["error"]>, now: number): Promise<boolean> {
+    return this.#finish(job, "dead", ifUnchanged(job).set({ updated_at: now }), now, error);
   }
 
   /** If `work` returns null, the job has changed since it was read, and is read again. `read`: the job, if it was read. */
@@ -345,7 +364,7 @@ function updateChange(job: JobItem, update: JobUpdate, inputKey: string | null, 
 }
 
 /** A change with the condition that the job has not changed since it was read. */
-export function ifUnchanged({ listed, fence, state, dueAt }: JobItem): Change {
+export function ifUnchanged({ listed, fence, state, dueAt, item }: JobItem): Change {
   const change = new Change();
   change.when(
     `#listed = ${change.value(listed)}`,
@@ -354,5 +373,5 @@ export function ifUnchanged({ listed, fence, state, dueAt }: JobItem): Change {
   );
   // The due time of a waiting job can change without its fence or state.
   if (isWaiting(state) && dueAt !== null) change.when(`#due_at = ${change.value(dueAt)}`);
-  return change;
+  return ifSameAwaiters(change, item);
 }

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ALL_QUEUES } from "../../../defaults.js";
 import { STALE_FINGERPRINT } from "../../../job/fingerprint.js";
 import { attemptsUsed, countClaim, isLeased, STALE_ERROR, type State } from "../../../job/state.js";
+import { PARKED_AT } from "../../../job/stored-step.js";
 import type { AttemptRecord, Claim, ClaimedJob, ClaimRequest } from "../../../store.js";
 import { numberOf, stringOf, type Item } from "../connection/attributes.js";
 import { attemptItem, inputsOf } from "./job-details.js";
@@ -329,8 +330,8 @@ export class Claims {
       const entry = readEntry(item);
       reader.readTo = stringOf(item, LIVE.range) ?? "";
       if (entry.dueAt > now) {
-        // The first entry that is not due ends the lane and has the next due time.
-        scan.nextDueAt = Math.min(scan.nextDueAt, entry.dueAt);
+        // The first entry that is not due ends the lane and has the next due time. Parked jobs come last.
+        if (entry.dueAt < PARKED_AT) scan.nextDueAt = Math.min(scan.nextDueAt, entry.dueAt);
         reader.after = null;
         break;
       }

@@ -2,12 +2,16 @@ import type { FinishedState } from "../../../job/state.js";
 import { itemOf, numberOf, stringOf, type Item } from "../connection/attributes.js";
 import { deleteDetails } from "./job-details.js";
 import { Change } from "../connection/expressions.js";
-import { ttlSeconds, type JobItem } from "./items.js";
+import { isAwaited } from "../steps/awaiters.js";
+import type { TopicEnd } from "../steps/step-items.js";
+import { ttlSeconds, wakeNote, type Fields, type JobItem } from "./items.js";
 import { jobKey, uniqueKey } from "./item-keys.js";
 import type { Table, Written } from "../connection/table.js";
 
 // Longer than an enqueue whose response was lost is sent again.
 const TOMBSTONE_MS = 300_000;
+// Until the waits for the job have ended, its end must be found in the tombstone, however long no process runs.
+const AWAITED_TOMBSTONE_MS = 90 * 86_400_000;
 
 /**
  * Deletes a job if the condition `when` holds, and leaves a tombstone for five minutes.
@@ -17,19 +21,32 @@ const TOMBSTONE_MS = 300_000;
  * and DynamoDB's time to live deletes it. A put costs as much as a delete.
  *
  * `ended`: the state in which the job finishes with this write. The table's stream has the tombstone, and followers read it there.
+ *
+ * If steps of other jobs wait for it, `when` must contain that they are those of `job`. They are then in the tombstone, with `end`.
  */
 export async function deleteJob(
   table: Table,
   job: JobItem,
   when: Change,
-  { now, ended = null }: { now: number; ended?: FinishedState | null },
-): Promise<Written> {
+  { now, ended = null, end }: { now: number; ended?: FinishedState | null; end: TopicEnd },
+): Promise<Written & { tombstone: Item }> {
   const { id, fence, listed } = job;
-  const ending = ended === null ? {} : { ended, ended_at: now };
-  const tombstone = itemOf({ ...jobKey(id), dropped: fence, listed, ...ending, ttl: ttlSeconds(now + TOMBSTONE_MS) });
+  const keptMs = isAwaited(job.item) ? AWAITED_TOMBSTONE_MS : TOMBSTONE_MS;
+  const tombstone = itemOf({
+    ...jobKey(id),
+    dropped: fence,
+    listed,
+    ...(ended === null ? {} : { ended, ended_at: now }),
+    ...(isAwaited(job.item) ? { ...awaitedEnd(job, end), ...wakeNote(job, now) } : {}),
+    ttl: ttlSeconds(now + keptMs),
+  });
   const written = await table.put(tombstone, when);
   const isOwnWrite = !written.done && written.resent && written.found !== null && isTombstoneOf(written.found, job);
-  return isOwnWrite ? { done: true, old: null } : written;
+  return { ...(isOwnWrite ? { done: true, old: null } : written), tombstone };
+}
+
+function awaitedEnd({ item }: JobItem, { value, failure }: TopicEnd): Fields {
+  return { awaited: item["awaited"] ?? null, value, failure: failure === null ? null : JSON.stringify(failure) };
 }
 
 function isTombstoneOf(found: Item, { fence, listed }: JobItem): boolean {

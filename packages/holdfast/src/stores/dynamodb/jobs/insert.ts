@@ -185,13 +185,14 @@ export class Inserts {
     const { job } = draft;
     if (by === job.id && holder !== null) return { status: "duplicate", of: by, replaced: false };
     if (job.unique.onConflict === "reject") return { status: "refused", reason: "key-held", of: by };
-    if (job.unique.onConflict === "keep" || holder === null || !isWaiting(readItem(holder).state)) {
+    const canReplace = holder !== null && isWaiting(readItem(holder).state) && holder["steps"] === undefined;
+    if (job.unique.onConflict === "keep" || !canReplace) {
       return { status: "duplicate", of: by, replaced: false };
     }
     return (await this.#replace(draft, holder)) ? { status: "duplicate", of: by, replaced: true } : null;
   }
 
-  /** Replaces a waiting job, if it has not changed since it was read. */
+  /** Replaces a waiting job without steps, if it has not changed since it was read. */
   async #replace({ job, now, shard: _, ...draft }: Draft & { job: UniqueJob }, holder: Item): Promise<boolean> {
     const before = readItem(holder);
     const createdAt = numberOf(holder, "created_at") ?? now;

@@ -12,7 +12,7 @@ export const OWNED = { name: "owned", hash: "owner", range: "listed" } as const;
 export const CHILDREN = { name: "children", hash: "parent", range: "listed" } as const;
 /** Jobs by the group of their error, by time of enqueue. Jobs that never failed have no entry here. */
 export const ERRORS = { name: "errors", hash: "fingerprint", range: "listed" } as const;
-/** Jobs with an expiry time, by that time. */
+/** Jobs with an expiry time, by that time; and notes that waits of other jobs have to be ended. */
 export const EXPIRING = { name: "expiring", hash: "expiry", range: "expires" } as const;
 
 export interface Key {
@@ -53,6 +53,46 @@ export function uniqueKey(key: string): Key {
 }
 /** Prefixes of the sort keys of a job's other items. They have the same `pk` as the job. */
 export const DETAILS = { input: "input#", attempt: "attempt#", log: "log#" } as const;
+
+/** Prefixes of the sort keys of a job's steps, which sort after its other items, and of the marks of children that it waits for. */
+export const STEPS = "step#";
+export const OPEN_CHILDREN = "wait#";
+
+/** The name comes with its length, so that a prefix never matches the beginning of another name. */
+export function stepKey(job: string, name: string, member: number): Key {
+  return { pk: jobKey(job).pk, sk: `${stepsNamed(name)}${member}` };
+}
+/** The prefix of all members of a set. */
+export function stepsNamed(name: string): string {
+  return `${STEPS}${name.length}#${name}#`;
+}
+/** An item that exists while a step waits for its child, so that one query shows whether a set has such steps. */
+export function openChildKey(job: string, name: string, member: number): Key {
+  return { pk: jobKey(job).pk, sk: `${openChildrenNamed(name)}${member}` };
+}
+export function openChildrenNamed(name: string): string {
+  return `${OPEN_CHILDREN}${name.length}#${name}#`;
+}
+
+/** An event, or a note that jobs wait for it. */
+export function eventKey(name: string): Key {
+  return { pk: `event#${name}`, sk: "event" };
+}
+/** A step that waits for an event, in the partition of the event. */
+export function waiterKey(event: string, job: string, name: string, member: number): Key {
+  return { pk: eventKey(event).pk, sk: `${WAITERS}${job}#${member}#${name}` };
+}
+export const WAITERS = "wait#";
+
+/** Events and finished jobs with waits that have not ended, in the index of expiring jobs. */
+export function wakesKey(shard: number): string {
+  return `wakes#${shard}`;
+}
+
+/** After all keys with a prefix that ends with `#`. */
+export function endOfPrefix(prefix: string): string {
+  return `${prefix.slice(0, -1)}$`;
+}
 
 export function slotsKey(schedule: string): string {
   return `slots#${schedule}`;
@@ -117,6 +157,10 @@ export function schedulesLane(shard: number): string {
 /** The sort key in a lane: due time, then time of enqueue. */
 export function dueKey(dueAt: number, listed: string): string {
   return `${sortableTime(dueAt)}#${listed}`;
+}
+/** The job of a sort key of lists. */
+export function idOfListed(listed: string): string {
+  return listed.slice(listed.indexOf("#", DIGITS + 1) + 1);
 }
 let lastCreated = 0;
 let sequence = 0;

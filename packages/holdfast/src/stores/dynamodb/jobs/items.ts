@@ -35,6 +35,7 @@ import {
   ownTimeKey,
   sortableTime,
   uniqueKey,
+  wakesKey,
 } from "./item-keys.js";
 import { readScope, readSettings, storedScope, type StoredScope } from "../../stored-values.js";
 
@@ -244,15 +245,47 @@ export function finishedFields(
   };
 }
 
-/** Ends the lease. The job waits until `dueAt`. */
-export function makeWaiting(change: Change, { listed }: Pick<JobItem, "listed">, dueAt: number): Change {
+/** Ends the lease. The job waits until `dueAt`. Only of a parked job, `runAt` is earlier. */
+export function makeWaiting(
+  change: Change,
+  { listed }: Pick<JobItem, "listed">,
+  dueAt: number,
+  runAt: number = dueAt,
+): Change {
   return change
-    .set({ due_at: dueAt, run_at: dueAt, due: dueKey(dueAt, listed) })
+    .set({ due_at: dueAt, run_at: runAt, due: dueKey(dueAt, listed) })
     .remove("held", "worker", "token", "was");
 }
 
+/** How often a wait of its steps ended while the job was leased. */
+export function wakesOfItem(item: Item): number {
+  return numberOf(item, "wakes") ?? 0;
+}
+
+/** The change applies only if no other wait has ended. */
+export function ifSameWakes(change: Change, wakes: number): void {
+  change.when(wakes === 0 ? "attribute_not_exists(#wakes)" : `#wakes = ${change.value(wakes)}`);
+}
+
 /** Attributes that only a live job has. */
-export const LIVE_ONLY: readonly string[] = ["held", "due_at", "expiry", "expires", "again", "token", "was"];
+const LIVE_ONLY: readonly string[] = ["held", "due_at", "again", "token", "was"];
+const EXPIRY: readonly string[] = ["expiry", "expires"];
+
+/** The job finishes. If steps of other jobs wait for that, it has a note in an index until their waits have ended. */
+export function removeLiveFields(
+  change: Change,
+  job: Pick<JobItem, "id" | "shard">,
+  isAwaited: boolean,
+  now: number,
+): Change {
+  change.remove(...LIVE_ONLY);
+  return isAwaited ? change.set(wakeNote(job, now)) : change.remove(...EXPIRY);
+}
+
+/** The position in the index of items with waits that have not ended. */
+export function wakeNote({ id, shard }: Pick<JobItem, "id" | "shard">, now: number): Fields {
+  return { expiry: wakesKey(shard), expires: `${sortableTime(now)}#${id}` };
+}
 
 /** What is stored in other items of a job. */
 export interface JobDetails {

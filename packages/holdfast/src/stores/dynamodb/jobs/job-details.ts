@@ -3,7 +3,10 @@ import { jsonBytes } from "../../../job/json.js";
 import type { AttemptRecord, StoredJob } from "../../../store.js";
 import { itemOf, numberOf, stringOf, type Item } from "../connection/attributes.js";
 import { inputMapKey, type JobItem } from "./items.js";
-import { DETAILS, jobKey, type Key } from "./item-keys.js";
+import { DETAILS, jobKey, OPEN_CHILDREN, STEPS, waiterKey, type Key } from "./item-keys.js";
+import { Change } from "../connection/expressions.js";
+import { isWaitingStep } from "../steps/step-items.js";
+import { eventOf } from "../steps/topics.js";
 import type { RetryLimit, Table } from "../connection/table.js";
 
 /** The `nth` entry of a job's attempt history. The newest entries overwrite the oldest. */
@@ -56,14 +59,10 @@ export interface WholeJob {
   log: { at: number; line: string }[];
 }
 
-/** All items of a job. */
-function itemsOf(table: Table, id: string): Promise<Item[]> {
-  return table.all({ hash: jobKey(id).pk, consistent: true });
-}
-
 /** A job with its input, history and log. */
 export async function wholeJob(table: Table, id: string): Promise<WholeJob | null> {
-  const items = await itemsOf(table, id);
+  // Its steps sort after these items, and are not read.
+  const items = await table.all({ hash: jobKey(id).pk, below: STEPS, consistent: true });
   const withPrefix = (prefix: string): Item[] =>
     items
       .filter((item) => stringOf(item, "sk")?.startsWith(prefix) === true)
@@ -100,15 +99,38 @@ export async function inputsOf(
 
 /**
  * Deletes the other items of a job. Not inputs of other enqueues: a job with the same id may be about to be written,
- * and its input is written first.
+ * and its input is written first. Nor steps of such a job.
  */
-export async function deleteDetails(table: Table, { id, inputKey }: JobItem, now: number): Promise<void> {
+export async function deleteDetails(table: Table, { id, inputKey, listed }: JobItem, now: number): Promise<void> {
   const { pk, sk: own } = jobKey(id);
-  const found = (await itemsOf(table, id)).filter((item) => {
+  const items = await table.all({ hash: pk, consistent: true });
+  const found = items.filter((item) => {
     const sk = stringOf(item, "sk") ?? "";
+    if (isOfStep(sk)) return stringOf(item, "listed") === listed;
     return sk !== own && (!sk.startsWith(DETAILS.input) || sk === inputKey || isAbandoned(item, now));
   });
-  await Promise.all(found.map((item) => table.delete({ pk, sk: stringOf(item, "sk") ?? "" })));
+  await Promise.all(
+    found.map(async (item) => {
+      const sk = stringOf(item, "sk") ?? "";
+      if (!isOfStep(sk)) return table.delete({ pk, sk });
+      await deleteWaiter(table, id, item);
+      const change = new Change();
+      return table.delete({ pk, sk }, change.when(`#listed = ${change.value(listed)}`));
+    }),
+  );
+}
+
+/** A step that waits for an event is also in the partition of the event. */
+async function deleteWaiter(table: Table, id: string, step: Item): Promise<void> {
+  const event = isWaitingStep(step) ? eventOf(stringOf(step, "topic")) : null;
+  if (event === null) return;
+  const change = new Change();
+  const when = change.when(`#listed = ${change.value(stringOf(step, "listed") ?? "")}`);
+  await table.delete(waiterKey(event, id, stringOf(step, "name") ?? "", numberOf(step, "member") ?? 0), when);
+}
+
+function isOfStep(sk: string): boolean {
+  return sk.startsWith(STEPS) || sk.startsWith(OPEN_CHILDREN);
 }
 
 // An item that another one will refer to is written at most seconds before that one.

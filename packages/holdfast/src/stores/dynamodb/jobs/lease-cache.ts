@@ -1,5 +1,6 @@
 import type { JobSettings } from "../../../store.js";
 import type { Item } from "../connection/attributes.js";
+import { isAwaited } from "../steps/awaiters.js";
 import { readItem } from "./items.js";
 
 /** What a lease operation needs to know about a job that this process claimed, so that it need not read the job. */
@@ -9,6 +10,8 @@ export interface CachedLease {
   shard: number;
   /** It has other items. Without them, DynamoDB's time to live can delete the whole job. */
   hasDetails: boolean;
+  /** A step of another job waits for its end. */
+  isAwaited: boolean;
   /** The unique key, if the job's end frees it. */
   key: string | null;
   settings: JobSettings | null;
@@ -35,7 +38,16 @@ export class LeaseCache {
     const hasDetails = ["input_at", "beside"].some((name) => item[name] !== undefined);
     const { listed, shard, scope, key: uniqueKey, settings } = readItem(item);
     const key = scope === "live" || scope === "waiting" ? uniqueKey : null;
-    this.#jobs.set(id, { fence, listed, shard, hasDetails, key, settings, indexedUntil: 0 });
+    this.#jobs.set(id, {
+      fence,
+      listed,
+      shard,
+      hasDetails,
+      isAwaited: isAwaited(item),
+      key,
+      settings,
+      indexedUntil: 0,
+    });
   }
 
   get({ id, fence }: { id: string; fence: number }): CachedLease | undefined {

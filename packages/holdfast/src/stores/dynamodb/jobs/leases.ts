@@ -1,4 +1,5 @@
 import { isFinished, isLeased, settledBefore, type FinishedState } from "../../../job/state.js";
+import { PARKED_AT } from "../../../job/stored-step.js";
 import type { LeaseResult, LeaseRef, Note, Outcome, SettleResult, StartMark } from "../../../store.js";
 import { numberOf, type Item } from "../connection/attributes.js";
 import { attemptItem, logItems } from "./job-details.js";
@@ -8,20 +9,26 @@ import { Change } from "../connection/expressions.js";
 import { isInvalidItem } from "../connection/errors.js";
 import { waitForAll } from "./insert.js";
 import {
+  removeLiveFields,
   errorFields,
   finishedFields,
-  LIVE_ONLY,
   makeWaiting,
   purgeTime,
   readItem,
   ttlSeconds,
   type JobItem,
+  ifSameWakes,
+  wakesOfItem,
 } from "./items.js";
 import { dueKey, jobKey, shardOf } from "./item-keys.js";
-import type { Table, Written } from "../connection/table.js";
+import type { Table, TransactItem, Written } from "../connection/table.js";
 import type { SharedConfig } from "../connection/config.js";
 import type { TransitionLog } from "../transitions/transition-log.js";
 import type { LeaseCache } from "./lease-cache.js";
+import { ifSameAwaiters, isAwaited } from "../steps/awaiters.js";
+import { reopenWrites } from "../steps/reopen.js";
+import { failureEnd, type Waits } from "../steps/waits.js";
+import type { TopicEnd } from "../steps/step-items.js";
 
 export interface LeaseSettings {
   /** How far the clocks of different machines may differ. */
@@ -31,6 +38,10 @@ export interface LeaseSettings {
 }
 
 const LEASED = ["claimed", "running"];
+// A transaction has at most 100 writes. Some are left for the job and its history.
+const MAX_REOPENED = 90;
+// DynamoDB may delete an item as soon as its time to live is over.
+const WAITS_END_WITHIN_MS = 3_600_000;
 
 /** The operations of the holder of a lease: start, extend, settle and note. */
 export class Leases {
@@ -39,12 +50,12 @@ export class Leases {
   readonly #leaseCache: LeaseCache;
   readonly #config: SharedConfig;
   readonly #transitions: TransitionLog;
+  readonly #waits: Waits;
   readonly #slack: number;
   readonly #marginMs: number;
-
   constructor(
     table: Table,
-    parts: { counts: Counts; leaseCache: LeaseCache; config: SharedConfig; transitions: TransitionLog },
+    parts: { counts: Counts; leaseCache: LeaseCache; config: SharedConfig; transitions: TransitionLog; waits: Waits },
     { slack, marginMs }: LeaseSettings,
   ) {
     this.#table = table;
@@ -52,6 +63,7 @@ export class Leases {
     this.#leaseCache = parts.leaseCache;
     this.#config = parts.config;
     this.#transitions = parts.transitions;
+    this.#waits = parts.waits;
     this.#slack = slack;
     this.#marginMs = marginMs;
   }
@@ -107,7 +119,7 @@ export class Leases {
       outcomes.map(async (outcome) => {
         const result = await this.#settleOne(outcome, now);
         // A completed job never waits again.
-        if (outcome.to !== "completed") this.#leaseCache.unskip(outcome);
+        if (outcome.to !== "completed" && result !== "awake") this.#leaseCache.unskip(outcome);
         return result;
       }),
     );
@@ -117,22 +129,35 @@ export class Leases {
     // Most jobs complete without history. Their item need not be read first, because the write does not depend on it.
     const isPlain = outcome.to === "completed" && outcome.attemptRecord === null && outcome.keep;
     const first = isPlain ? await this.#complete(outcome, now) : null;
-    this.#leaseCache.delete(outcome);
-    if (first?.done === true) return "applied";
+    if (first?.done === true) {
+      this.#leaseCache.delete(outcome);
+      return "applied";
+    }
     let found = first === null ? await this.#table.get(jobKey(outcome.id)) : first.found;
     for (;;) {
-      if (found === null) return "lost";
+      if (found === null) break;
       const job = readItem(found);
-      if (job.fence !== outcome.fence) return "lost";
-      if (!isLeased(job.state)) return settledBefore(outcome.to, job.state);
+      if (job.fence !== outcome.fence) break;
+      if (!isLeased(job.state)) {
+        this.#leaseCache.delete(outcome);
+        return settledBefore(outcome.to, job.state);
+      }
       const cancelled = job.cancelAt !== null && outcome.to !== "completed" && outcome.to !== "cancelled";
       const to = cancelled ? "cancelled" : outcome.to;
+      const parks = to === "pending" && outcome.park !== undefined;
+      if (parks && wakesOfItem(found) !== outcome.park?.wakes) return "awake";
       const deletes = isFinished(to) && !outcome.keep && to === outcome.to;
       const purgeMs = to === outcome.to ? outcome.purgeMs : null;
-      const written = await this.#write(job, { ...outcome, to, purgeMs }, deletes, now);
-      if (written.done) return cancelled ? "cancelled" : "applied";
+      const park = parks ? outcome.park : undefined;
+      const written = await this.#write(job, { ...outcome, to, purgeMs, park }, deletes, now);
+      if (written.done) {
+        this.#leaseCache.delete(outcome);
+        return cancelled ? "cancelled" : "applied";
+      }
       found = written.found;
     }
+    this.#leaseCache.delete(outcome);
+    return "lost";
   }
 
   /**
@@ -142,12 +167,16 @@ export class Leases {
    */
   async #complete(outcome: Outcome, now: number): Promise<Written> {
     const { id, keepMs, output, purgeMs } = outcome;
-    const change = outcomeChange(outcome, now)
-      .set({ finished_at: now, output })
-      .remove(...LIVE_ONLY);
+    const change = outcomeChange(outcome, now).set({ finished_at: now, output });
     const known = this.#leaseCache.get(outcome);
     const purgeAt = purgeTime({ settings: known?.settings ?? null }, "completed", now, purgeMs);
-    const ttl = keepMs === null || known?.hasDetails === true ? null : ttlSeconds(purgeAt ?? now + keepMs);
+    const awaited = known?.isAwaited === true;
+    removeLiveFields(change, { id, shard: known?.shard ?? 0 }, awaited, now);
+    if (!awaited) change.when("attribute_not_exists(#awaited)");
+    const keptUntil = purgeAt ?? now + (keepMs ?? 0);
+    // Until the waits for it have ended, its note must not be deleted.
+    const isShort = awaited && keptUntil < now + WAITS_END_WITHIN_MS;
+    const ttl = keepMs === null || known?.hasDetails === true || isShort ? null : ttlSeconds(keptUntil);
     // The settings of a job that was not claimed here are unknown. If it has any, it is read first.
     if (known === undefined && purgeMs === null) change.when("attribute_not_exists(#settings)");
     if (ttl === null) {
@@ -169,6 +198,7 @@ export class Leases {
     // An error here does not matter: the next job that needs the key takes it from the finished job.
     if (ttl !== null && known?.key != null)
       await deleteKey(this.#table, known.key, { id, listed: known.listed }).catch(() => {});
+    if (awaited) await this.#waits.jobEnded(job, { value: output, failure: null }, now);
     return { done: true, old: job };
   }
 
@@ -176,45 +206,66 @@ export class Leases {
   async #write(job: JobItem, outcome: Outcome, deletes: boolean, now: number): Promise<Written> {
     const { to } = outcome;
     const change = ifLeased(outcomeChange(outcome, now), outcome);
+    const awaited = isFinished(to) && isAwaited(job.item);
     if (isFinished(to)) {
       change.set({ finished_at: now, output: to === "completed" ? outcome.output : null });
       const purgeAt = purgeTime(job, to, now, outcome.purgeMs);
       if (purgeAt !== null && !deletes) await this.#config.ensureOwnTimes();
-      change.set(finishedFields(job, to, now, purgeAt)).remove(...LIVE_ONLY);
+      change.set(finishedFields(job, to, now, purgeAt));
+      ifSameAwaiters(removeLiveFields(change, job, awaited, now), job.item);
+    } else if (outcome.park !== undefined) {
+      makeWaiting(change, job, Math.max(now, outcome.park.until ?? PARKED_AT), now);
+      change.remove("expires_at", "expiry", "expires", "again");
+      ifSameWakes(change, outcome.park.wakes);
     } else {
       makeWaiting(change, job, now + outcome.delayMs).set({ again: to === "failed" ? 1 : null });
     }
     // A cancellation that was requested since the read overrides every outcome but a completion.
     if (to !== "completed" && job.cancelAt === null) change.when("attribute_not_exists(#cancel_at)");
-    if (deletes) return this.#delete(job, change, to as FinishedState, now);
+    if (deletes) return this.#delete(job, change, outcome, now);
     const written = await this.#keep(job, outcome, change, now);
     if (!written.done) return written;
     if (isFinished(to)) this.#counts.finished(job, to, now);
     this.#transitions.add(job, to, now);
+    if (awaited) await this.#waits.jobEnded(job.item, endOf(job, outcome), now);
     return written;
   }
 
   async #keep(job: JobItem, outcome: Outcome, change: Change, now: number): Promise<Written> {
-    const { attemptRecord } = outcome;
-    if (attemptRecord === null) {
+    const { attemptRecord, reopen = [] } = outcome;
+    const reopened = reopen.length === 0 ? [] : await reopenWrites(this.#table, job, reopen);
+    if (attemptRecord === null && reopened.length === 0) {
       const updated = await this.#table.update(jobKey(job.id), change);
       return isOwnOutcome(updated, outcome, now) ? { done: true, old: null } : updated;
     }
-    const nth = numberOf(job.item, "tries") ?? 0;
-    change.set({ tries: nth + 1, beside: true });
-    const entry = attemptItem(job.id, nth, attemptRecord);
-    const written = await this.#table.transact([{ update: jobKey(job.id), change }, { put: entry }]);
+    const entry: TransactItem[] = [];
+    if (attemptRecord !== null) {
+      const nth = numberOf(job.item, "tries") ?? 0;
+      change.set({ tries: nth + 1, beside: true });
+      entry.push({ put: attemptItem(job.id, nth, attemptRecord) });
+    }
+    // More steps than fit into one transaction are reopened before. The lease is checked each time.
+    while (reopened.length > MAX_REOPENED) {
+      const some = reopened.splice(0, MAX_REOPENED);
+      const check = { check: jobKey(job.id), when: ifLeased(new Change(), outcome) };
+      const done = await this.#table.transact([check, ...some]);
+      if (!done.done) return { done: false, found: await this.#table.get(jobKey(job.id)), resent: false };
+    }
+    const written = await this.#table.transact([{ update: jobKey(job.id), change }, ...entry, ...reopened]);
     if (written.done) return { done: true, old: null };
     const found = written.failed[0] ?? (await this.#table.get(jobKey(job.id)));
     return { done: false, found, resent: false };
   }
 
   /** Deletes the job. Its key of scope `forever` stays. */
-  async #delete(job: JobItem, when: Change, to: FinishedState, now: number): Promise<Written> {
-    const written = await deleteJob(this.#table, job, when, { now, ended: to });
+  async #delete(job: JobItem, when: Change, outcome: Outcome, now: number): Promise<Written> {
+    const to = outcome.to as FinishedState;
+    const end = endOf(job, outcome);
+    const { tombstone, ...written } = await deleteJob(this.#table, job, when, { now, ended: to, end });
     if (!written.done) return written;
     this.#counts.finishedAndDeleted(to, now);
     this.#transitions.add(job, to, now);
+    if (isAwaited(job.item)) await this.#waits.jobEnded(tombstone, end, now);
     // An error here must not fail the call: the job is settled and cannot be settled again.
     await deleteLeftovers(this.#table, job, ["waiting", "live"], now).catch(() => {});
     return written;
@@ -252,8 +303,14 @@ function dropInvalid(error: unknown): void {
  * Adds the condition that this lease is the current one. Only the fence decides: an expired lease that was not claimed
  * again still counts.
  */
-function ifLeased(change: Change, { fence }: LeaseRef): Change {
+export function ifLeased(change: Change, { fence }: LeaseRef): Change {
   return change.when(`#fence = ${change.value(fence)}`, change.isIn("state", LEASED));
+}
+
+/** How a job ends by this outcome. */
+function endOf(job: JobItem, { to, output, error }: Outcome): TopicEnd {
+  if (to === "completed") return { value: output, failure: null };
+  return failureEnd(job, to as "dead" | "cancelled", error);
 }
 
 /** Lost response: the job, if this same request has already completed it. */

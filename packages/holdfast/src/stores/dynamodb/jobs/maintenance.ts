@@ -4,6 +4,7 @@ import {
   isFinished,
   isLeased,
   isWaiting,
+  STALE_ERROR,
   type FinishedState,
   type State,
 } from "../../../job/state.js";
@@ -16,10 +17,9 @@ import type { SharedConfig } from "../connection/config.js";
 import type { Counts } from "./counts.js";
 import { waitForAll } from "./insert.js";
 import {
-  errorFields,
+  removeLiveFields,
   finishedFields,
   isDeleted,
-  LIVE_ONLY,
   makeWaiting,
   purgeTime,
   readItem,
@@ -43,12 +43,15 @@ import { mergeShards } from "./merge-shards.js";
 import type { Page, Table } from "../connection/table.js";
 import type { TransitionLog } from "../transitions/transition-log.js";
 import { purgeWorkers } from "./workers.js";
+import { ifSameAwaiters, isAwaited } from "../steps/awaiters.js";
+import { failureEnd, type Waits } from "../steps/waits.js";
 
 interface Parts {
   config: SharedConfig;
   counts: Counts;
   changes: Changes;
   transitions: TransitionLog;
+  waits: Waits;
 }
 
 /** A position in the lanes. */
@@ -128,14 +131,15 @@ export class Maintenance {
   async #reap(job: JobItem, now: number): Promise<ReapedJob | null> {
     if (!isLeased(job.state) || job.dueAt === null || job.dueAt + this.#marginMs > now) return null;
     const used = attemptsUsed(job);
-    const to: FinishedState | "pending" =
+    const to: "dead" | "cancelled" | "pending" =
       job.cancelAt !== null ? "cancelled" : used >= job.maxAttempts ? "dead" : "pending";
     const change = new Change().set({ state: to, attempt: used, losses: job.losses + 1, updated_at: now });
     if (to === "pending") makeWaiting(change, job, now);
     else {
       const purgeAt = purgeTime(job, to, now);
       if (purgeAt !== null) await this.#parts.config.ensureOwnTimes();
-      change.set({ finished_at: now, ...finishedFields(job, to, now, purgeAt) }).remove(...LIVE_ONLY);
+      change.set({ finished_at: now, ...finishedFields(job, to, now, purgeAt) });
+      removeLiveFields(change, job, isAwaited(job.item), now);
     }
     change.when(
       `#fence = ${change.value(job.fence)}`,
@@ -143,11 +147,14 @@ export class Maintenance {
       `#due_at = ${change.value(job.dueAt)}`,
     );
     if (job.cancelAt === null) change.when("attribute_not_exists(#cancel_at)");
+    ifSameAwaiters(change, job.item);
     const history = lostAttempt(job, change, now);
     const written = await this.#table.transact([{ update: jobKey(job.id), change }, { put: history }]);
     if (!written.done) return null;
     if (to !== "pending") this.#parts.counts.finished(job, to, now);
     this.#parts.transitions.add(job, to, now);
+    if (to !== "pending" && isAwaited(job.item))
+      await this.#parts.waits.jobEnded(job.item, failureEnd(job, to, STALE_ERROR), now);
     return { id: job.id, type: job.type, queue: job.queue, attempt: used, to };
   }
 
@@ -160,9 +167,7 @@ export class Maintenance {
           ({ state, expiresAt }) => isWaiting(state) && expiresAt !== null && expiresAt <= now,
         );
         const some = waiting.slice(0, limit - reaped.length);
-        const done = await waitForAll(
-          some.map((job) => this.#parts.changes.expire(job, errorFields(EXPIRED_ERROR, now), now)),
-        );
+        const done = await waitForAll(some.map((job) => this.#parts.changes.expire(job, EXPIRED_ERROR, now)));
         for (const [at, { id, type, queue, attempt }] of some.entries()) {
           if (done[at] === true) reaped.push({ id, type, queue, attempt, to: "dead" });
         }

@@ -12,6 +12,8 @@ export interface Sql {
   hasJobSettings: boolean;
   /** The same for migration 10. */
   hasFollowing: boolean;
+  /** The same for migration 15. */
+  hasSteps: boolean;
   /** A statement with a unique name: a hash of its text is added. */
   statement(name: string, text: string): Statement;
 }
@@ -20,13 +22,14 @@ export function sqlFor(
   schema: string,
   user: string,
   /** For functions of the schema before this migration. */
-  before: 8 | 10 | null = null,
+  before: 8 | 10 | 15 | null = null,
 ): Sql {
   return {
     s: schema,
     user,
     hasJobSettings: before !== 8,
-    hasFollowing: before === null,
+    hasFollowing: before === null || before > 10,
+    hasSteps: before === null,
     statement: (name, text) => new Prepared(name, text),
   };
 }

@@ -3,7 +3,7 @@ import { countOf, levelOf, ok, problem, type Finding, type Target } from "./find
 
 const DEAD = { warning: 20_000, problem: 1_000_000 };
 /** Tables with many updates and deletes; without vacuum they only grow. */
-const VACUUMED = ["live", "archive", "deltas", "keys", "attempts"];
+const VACUUMED = ["live", "archive", "deltas", "keys", "attempts", "steps", "wakes"];
 
 export async function checkAutovacuum(runner: Runner, { schema }: Target): Promise<Finding[]> {
   const text = `SELECT pg_catalog.current_setting('autovacuum') = 'off' OR pg_catalog.current_setting('track_counts') = 'off',

@@ -1,6 +1,7 @@
 import type { Sql } from "../connection/sql.js";
-import { COMMON, COMMON_BEFORE_10, COMMON_BEFORE_8 } from "../schema/schema.js";
+import { COMMON, COMMON_BEFORE_10, COMMON_BEFORE_15, COMMON_BEFORE_8 } from "../schema/schema.js";
 import { tagEntries } from "./tag-entries.js";
+import { deletedNotes, ENDED_COLUMNS } from "./wake-notes.js";
 
 /**
  * Parts of statements that move or delete jobs. Each expects `t` with the time. `freeKeys` and `deltas` also expect a part
@@ -10,28 +11,30 @@ export interface ArchiveSql {
   /**
    * Inserts the rows of `from` into the archive; columns that change are SQL over `g`. A job that is already there
    * stays as it is: in the caller's REPEATABLE READ transaction, which does not see it, its id can be enqueued again.
+   * Returns what `endedNotes` needs, except with `withTies: false`.
    */
-  insert(from: string, changed: Partial<Record<string, string>>): string;
+  insert(from: string, changed: Partial<Record<string, string>>, options?: { withTies: boolean }): string;
   /** Frees the unique keys that end with their job. */
   freeKeys: string;
   /** Writes the counter changes: out of the states of `gone`, into those of `kept`. */
   deltas: string;
   /**
    * Deletes everything that belongs to the rows of `from`, and counts them out. Only `all keys` frees keys that outlive
-   * their job.
+   * their job. If jobs may have ties, it also deletes steps, and has a part `notes` with the waits that have ended.
    */
-  deleteRelated(from: string, keys: "all keys" | "own keys"): string;
+  deleteRelated(from: string, keys: "all keys" | "own keys", options?: { withTies: boolean }): string;
 }
 
-export function archiveSql({ s, hasJobSettings, hasFollowing }: Sql): ArchiveSql {
+export function archiveSql(sql: Sql): ArchiveSql {
+  const { s, hasJobSettings, hasSteps } = sql;
   return {
-    insert(from, changed) {
-      const common = hasFollowing ? COMMON : hasJobSettings ? COMMON_BEFORE_10 : COMMON_BEFORE_8;
+    insert(from, changed, { withTies } = { withTies: hasSteps }) {
+      const common = commonOf(sql);
       const values = common.map((column) => changed[column] ?? `g.${column}`);
       const purgeAt = changed["purge_at"] ?? purgeTime(changed["state"] ?? "g.state");
       return `INSERT INTO ${s}.archive (${common.join(", ")}, output, finished_at${hasJobSettings ? ", purge_at" : ""})
         SELECT ${values.join(", ")}, ${changed["output"] ?? "NULL::json"}, (SELECT now FROM t)${hasJobSettings ? `, ${purgeAt}` : ""} FROM ${from}
-        ON CONFLICT (id) DO NOTHING RETURNING id, queue, type, state`;
+        ON CONFLICT (id) DO NOTHING RETURNING id, queue, type, state${withTies ? `, ${ENDED_COLUMNS}` : ""}`;
     },
     freeKeys: `DELETE FROM ${s}.keys WHERE scope IN ('live', 'waiting')
       AND key = ANY (ARRAY(SELECT key FROM gone WHERE key IS NOT NULL))
@@ -39,9 +42,15 @@ export function archiveSql({ s, hasJobSettings, hasFollowing }: Sql): ArchiveSql
     deltas: `INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
       SELECT now, queue, type, state, -pg_catalog.count(*), false FROM gone, t GROUP BY now, queue, type, state
       UNION ALL SELECT now, queue, type, state, pg_catalog.count(*), true FROM kept, t GROUP BY now, queue, type, state`,
-    deleteRelated(from, keys) {
+    deleteRelated(from, keys, { withTies } = { withTies: hasSteps }) {
       const ids = `ARRAY(SELECT id FROM ${from})`;
-      return `deleted_inputs AS (DELETE FROM ${s}.inputs WHERE job = ANY (${ids})),
+      return `${
+        withTies
+          ? `deleted_steps AS (DELETE FROM ${s}.steps WHERE job = ANY (ARRAY(SELECT id FROM ${from} WHERE ties IS NOT NULL))),
+    ${deletedNotes(sql, from)},`
+          : ""
+      }
+    deleted_inputs AS (DELETE FROM ${s}.inputs WHERE job = ANY (${ids})),
     deleted_attempts AS (DELETE FROM ${s}.attempts WHERE job = ANY (${ids})),
     deleted_log AS (DELETE FROM ${s}.log WHERE job = ANY (${ids})),
     deleted_tags AS (DELETE FROM ${s}.tags g USING (
@@ -54,6 +63,12 @@ export function archiveSql({ s, hasJobSettings, hasFollowing }: Sql): ArchiveSql
       SELECT now, queue, type, state, -pg_catalog.count(*), false FROM ${from}, t GROUP BY now, queue, type, state)`;
     },
   };
+}
+
+function commonOf({ hasJobSettings, hasFollowing, hasSteps }: Sql): readonly string[] {
+  if (hasSteps) return COMMON;
+  if (hasFollowing) return COMMON_BEFORE_15;
+  return hasJobSettings ? COMMON_BEFORE_10 : COMMON_BEFORE_8;
 }
 
 /** A duration in milliseconds, as a regular expression for SQL. */

@@ -1,16 +1,24 @@
 import type { CancelResult, ChangeScope, RemoveResult, RetryResult } from "../../../store.js";
 import { retryWhileLocked, SHORT_LOCK_WAIT } from "./lock-retry.js";
-import type { Runner, Statement } from "../connection/db.js";
+import type { Row, Runner, Statement } from "../connection/db.js";
 import { isStale, staleKeys } from "./insert-sql.js";
 import { archiveSql } from "./archive-sql.js";
 import { COMMON } from "../schema/schema.js";
 import { LEASED, NOW, WAITING, type Sql } from "../connection/sql.js";
 import { recorded } from "./recording.js";
+import { endedNotes, NOTES, readNotes } from "./wake-notes.js";
 
 export interface ChangeOperations {
-  cancel(runner: Runner, ids: readonly string[], scope: ChangeScope, now: number | null): Promise<CancelResult[]>;
+  /** `notes` gets the numbers of notes about waits that have ended. */
+  cancel(
+    runner: Runner,
+    ids: readonly string[],
+    scope: ChangeScope,
+    now: number | null,
+    notes: string[],
+  ): Promise<CancelResult[]>;
   retry(runner: Runner, ids: readonly string[], scope: ChangeScope, now: number | null): Promise<RetryResult[]>;
-  remove(runner: Runner, ids: readonly string[], scope: ChangeScope): Promise<RemoveResult[]>;
+  remove(runner: Runner, ids: readonly string[], scope: ChangeScope, notes: string[]): Promise<RemoveResult[]>;
 }
 
 type JobTable = "live" | "archive";
@@ -57,12 +65,12 @@ export function changeOperations(sql: Sql): ChangeOperations {
        state: "'cancelled'",
        cancel_at: "(SELECT now FROM t)",
        updated_at: "(SELECT now FROM t)",
-     })}), freed_keys AS (${archive.freeKeys}), ${recording.of("kept")} deltas AS (${archive.deltas}), requested AS (
+     })}), freed_keys AS (${archive.freeKeys}), ${recording.of("kept")} deltas AS (${archive.deltas}), ${endedNotes(sql, "kept")}, requested AS (
        UPDATE ${s}.live SET cancel_at = coalesce(cancel_at, (SELECT now FROM t)), updated_at = (SELECT now FROM t)
        WHERE ctid = ANY (ARRAY(SELECT address FROM target WHERE state IN ${LEASED})) RETURNING id
      )
      SELECT id::text, 'cancelled' FROM kept UNION ALL SELECT id::text, 'requested' FROM requested
-     UNION ALL SELECT id::text, 'finished' FROM ${wanted("archive")}`,
+     UNION ALL SELECT id::text, 'finished' FROM ${wanted("archive")} UNION ALL SELECT NULL, ${NOTES}`,
   );
   const runNow = sql.statement(
     "retry_failed",
@@ -91,6 +99,7 @@ export function changeOperations(sql: Sql): ChangeOperations {
     error_code: "NULL::text",
     error_at: "NULL::bigint",
     fingerprint: "NULL::text",
+    ties: "g.ties",
   };
   const reopen = sql.statement(
     "retry_finished",
@@ -124,21 +133,22 @@ export function changeOperations(sql: Sql): ChangeOperations {
        SELECT ctid AS address, id::text, state FROM ${wanted("live")} FOR UPDATE SKIP LOCKED
      ), gone AS (
        DELETE FROM ${s}.live WHERE ctid = ANY (ARRAY(SELECT address FROM target WHERE state IN ${WAITING}))
-       RETURNING id, seq, queue, type, state, key, tags, parent
+       RETURNING id, seq, queue, type, state, key, tags, parent, ties
      ), ended AS (
        DELETE FROM ${s}.archive WHERE ctid = ANY (ARRAY(SELECT ctid FROM ${wanted("archive")} FOR UPDATE SKIP LOCKED))
-       RETURNING id, seq, queue, type, state, key, tags, parent
+       RETURNING id, seq, queue, type, state, key, tags, parent, ties
      ), removed AS (SELECT * FROM gone UNION ALL SELECT * FROM ended),
      ${archive.deleteRelated("removed", "all keys")}
-     SELECT id::text, 'removed' FROM removed UNION ALL SELECT id, 'leased' FROM target WHERE state IN ${LEASED}`,
+     SELECT id::text, 'removed' FROM removed UNION ALL SELECT id, 'leased' FROM target WHERE state IN ${LEASED}
+     UNION ALL SELECT NULL, ${NOTES}`,
   );
 
   const existing = findExisting(sql);
 
   return {
-    cancel: (runner, ids, { user = null, states = null }, now) =>
+    cancel: (runner, ids, { user = null, states = null }, now, notes) =>
       retryWhileLocked<CancelResult>(ids, {
-        run: (open) => runner.run(cancel, [now, open, user, states]),
+        run: async (open) => takeNotes(await runner.run(cancel, [now, open, user, states]), notes),
         findExisting: (open) => runner.run(existing, [open, user, states]),
       }),
     retry: (runner, ids, { user = null, states = null }, now) =>
@@ -148,10 +158,16 @@ export function changeOperations(sql: Sql): ChangeOperations {
         runEach: (id) => runner.run(reopen, [now, [id], user, states]),
         findExisting: (open) => runner.run(existing, [open, user, states]),
       }),
-    remove: (runner, ids, { user = null, states = null }) =>
+    remove: (runner, ids, { user = null, states = null }, notes) =>
       retryWhileLocked<RemoveResult>(ids, {
-        run: (open) => runner.run(remove, [null, open, user, states]),
+        run: async (open) => takeNotes(await runner.run(remove, [null, open, user, states]), notes),
         findExisting: (open) => runner.run(existing, [open, user, states]),
       }),
   };
+}
+
+/** The rows of jobs; the numbers in the row without an id are added to `notes`. */
+function takeNotes(rows: readonly Row[], notes: string[]): Row[] {
+  notes.push(...readNotes(rows.find(([id]) => id === null)?.[1]));
+  return rows.filter(([id]) => id !== null);
 }

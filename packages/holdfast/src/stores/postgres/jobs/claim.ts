@@ -1,4 +1,5 @@
 import type { State } from "../../../job/state.js";
+import { PARKED_AT } from "../../../job/stored-step.js";
 import type { Claim, ClaimedJob, ClaimRequest } from "../../../store.js";
 import { readSettings } from "../../stored-values.js";
 import type { Row, Runner } from "../connection/db.js";
@@ -68,7 +69,7 @@ export function claimOperation(
     const jobs = sorted(rows).map(readClaimed);
     const at = report[REPORTED.at] as number;
     if (jobs.length === limit) return { at, jobs, nextDueAt: null };
-    const left = report[REPORTED.nextDueAt] as number | null;
+    const left = dueTime(report[REPORTED.nextDueAt]);
     const dueTimes = [
       // A job that is due and was not claimed is locked by another session.
       ...(left === null ? [] : [left > at ? left : at + LOCKED_RETRY_MS]),
@@ -96,7 +97,7 @@ export function claimOperation(
     const isShort = rows.length < limit;
     const jobs = sorted(rows).map(readClaimed);
     const at = last?.[REPORTED.at] as number;
-    const nextDueAt = isShort ? (last?.[REPORTED.nextDueAt] as number | null) : null;
+    const nextDueAt = isShort ? dueTime(last?.[REPORTED.nextDueAt]) : null;
     const isCutByBytes = nextDueAt === at;
     if (!isShort || isCutByBytes) {
       const positions = rows.map((row) => readPosition(row, types !== null));
@@ -151,6 +152,11 @@ const {
 const { schedule: SCHEDULE, slot: SLOT, prev_state: PREV_STATE, prev_attempt: PREV_ATTEMPT } = CLAIM_POSITIONS;
 const { prev_due_at: PREV_DUE_AT, seq: SEQ, error: ERROR, trace: TRACE } = CLAIM_POSITIONS;
 const { parent: PARENT, settings: SETTINGS } = CLAIM_POSITIONS;
+
+/** That of a parked job is none. */
+function dueTime(reported: unknown): number | null {
+  return typeof reported === "number" && reported < PARKED_AT ? reported : null;
+}
 
 /** An UPDATE by physical address returns rows in physical order. */
 function sorted(rows: Row[]): Row[] {

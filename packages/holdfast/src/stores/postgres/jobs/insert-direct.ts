@@ -1,6 +1,7 @@
 import { LIMITS } from "../../../defaults.js";
 import { jsonBytes } from "../../../job/json.js";
 import { isWaiting, type State } from "../../../job/state.js";
+import { TIES } from "../../../job/stored-step.js";
 import type { NewJob, UniqueKey } from "../../../store.js";
 import type { Row, Runner, Statement } from "../connection/db.js";
 import { isLockTimeout, isRace, isDuplicate } from "../connection/errors.js";
@@ -81,7 +82,7 @@ function insertStatements(sql: Sql, width: Width): InsertStatements {
   const both = (title: string, text: (texts: InsertTexts) => string): StateStatement =>
     stateStatement(sql, name(title), (recording) => text(insertTexts(sql, width, recording)));
   const wait = lockWait(BATCH_VALUES[width] + 1);
-  const name = (title: string): string => (width === "wide" ? `${title}_wide` : title);
+  const name = (title: string): string => (width === "narrow" ? title : `${title}_${width}`);
   return {
     inside: sql.statement(name("insert_inside"), texts.plain(null)),
     fast: both("insert_fast", (each) => each.fast(wait)),
@@ -95,7 +96,11 @@ function insertStatements(sql: Sql, width: Width): InsertStatements {
 /** Direct writes, for roles with privileges on the tables. */
 export function directInserts(sql: Sql, recorder: Recorder): InsertMethod {
   const { s } = sql;
-  const statements = { narrow: insertStatements(sql, "narrow"), wide: insertStatements(sql, "wide") };
+  const statements = {
+    narrow: insertStatements(sql, "narrow"),
+    wide: insertStatements(sql, "wide"),
+    tied: insertStatements(sql, "tied"),
+  };
   const restoreLockTimeout = sql.statement(
     "restore_lock_timeout",
     "SELECT pg_catalog.set_config('lock_timeout', $1, true) AS lock_timeout",
@@ -108,8 +113,8 @@ export function directInserts(sql: Sql, recorder: Recorder): InsertMethod {
   const lockHolder = sql.statement(
     "lock_holder",
     `WITH ${lockWait(2)}, locked AS (
-       SELECT live.id, state, queue, type FROM ${s}.live, lock_wait WHERE live.id = $1::uuid FOR UPDATE OF live
-     ) SELECT id::text AS id, state, queue, type, before FROM lock_wait LEFT JOIN locked ON true`,
+       SELECT live.id, state, queue, type, (ties & ${TIES.steps}) <> 0 AS has_steps FROM ${s}.live, lock_wait WHERE live.id = $1::uuid FOR UPDATE OF live
+     ) SELECT id::text AS id, state, queue, type, before, has_steps FROM lock_wait LEFT JOIN locked ON true`,
   );
   const holdsKey = `SELECT 1 FROM ${s}.keys WHERE key = $1 AND job = $2::uuid`;
   const checkKey = sql.statement("check_key", holdsKey);
@@ -181,8 +186,8 @@ export function directInserts(sql: Sql, recorder: Recorder): InsertMethod {
     },
     replace: (runner, job, holder, { now, waitMs }) =>
       runner.atomic(async (tx) => {
-        const [[id, state, queue, type, before]] = (await tx.run(lockHolder, [holder, waitMs])) as [Row];
-        const waits = id !== null && isWaiting(state as State);
+        const [[id, state, queue, type, before, hasSteps]] = (await tx.run(lockHolder, [holder, waitMs])) as [Row];
+        const waits = id !== null && isWaiting(state as State) && hasSteps !== true;
         // The holder may have lost the key to another job before it was locked.
         const stillHolds = (await tx.run(waits ? lockKey : checkKey, [job.unique.key, holder])).length > 0;
         await restoreTimeout(tx, runner.inside, before);

@@ -1,5 +1,6 @@
 import { LIMITS } from "../../../defaults.js";
 import { jsonBytes } from "../../../job/json.js";
+import { TIES } from "../../../job/stored-step.js";
 import type { NewJob } from "../../../store.js";
 import { once, orNull, rowsOf, textArray, type Sql } from "../connection/sql.js";
 import { storedScope } from "../../stored-values.js";
@@ -7,14 +8,14 @@ import { recorded, type Recording } from "./recording.js";
 import { tagEntries } from "./tag-entries.js";
 
 /**
- * Which columns a batch has: `wide` ones also have parents and settings. Most jobs have neither, and their statements do not
- * mention them.
+ * Which columns a batch has: `wide` ones also have parents and settings, `tied` ones also have ties. Most jobs have none of them, and
+ * their statements do not mention them.
  */
-export type Width = "narrow" | "wide";
+export type Width = "narrow" | "wide" | "tied";
 /** How many values a batch has, including the time. */
-export const BATCH_VALUES: Readonly<Record<Width, number>> = { narrow: 19, wide: 21 };
+export const BATCH_VALUES: Readonly<Record<Width, number>> = { narrow: 19, wide: 21, tied: 22 };
 /** How many values a single job has, including the time. */
-export const SINGLE_VALUES: Readonly<Record<Width, number>> = { narrow: 13, wide: 14 };
+export const SINGLE_VALUES: Readonly<Record<Width, number>> = { narrow: 13, wide: 14, tied: 14 };
 
 /**
  * The SQL of inserts, for the store and for the SQL functions. The inserts fail with {@link FINISHED_MEANWHILE} if the id of a new
@@ -92,9 +93,10 @@ export function insertTexts(sql: Sql, width: Width, recording: Recording = recor
   const { s, user, hasJobSettings, hasFollowing } = sql;
   const NOW = recording.now;
   const newJobs = { state: "'pending'" };
-  const isWide = width === "wide";
-  /** SQL for wide batches only. */
+  const isWide = width !== "narrow";
+  /** SQL for wide and tied batches only, and for tied ones only. */
   const wide = (text: string): string => (isWide ? text : "");
+  const tied = (text: string): string => (width === "tied" ? text : "");
   const after = (place: number): string => `$${BATCH_VALUES[width] + place}`;
   // A column that has the same value in every row has a single element.
   const first = (place: number, type: string): string => `($${place}::${type}[])[1]`;
@@ -102,21 +104,21 @@ export function insertTexts(sql: Sql, width: Width, recording: Recording = recor
     SELECT u.id, coalesce(u.type, ${first(3, "text")}) AS type, coalesce(u.queue, ${first(4, "text")}) AS queue,
       coalesce(u.priority, ${first(5, "smallint")}) AS priority, u.user_id, u.input,
       coalesce(u.input_bytes, ${first(8, "integer")}) AS input_bytes, coalesce(u.max_attempts, ${first(9, "integer")}) AS max_attempts,
-      u.expires_at, u.tags, u.schedule, u.slot, u.key, u.key_scope, coalesce(u.period_ms, ${first(18, "bigint")}) AS period_ms, u.trace${wide(", u.parent, u.settings")}, u.ordinal,
+      u.expires_at, u.tags, u.schedule, u.slot, u.key, u.key_scope, coalesce(u.period_ms, ${first(18, "bigint")}) AS period_ms, u.trace${wide(", u.parent, u.settings")}${tied(", u.ties")}, u.ordinal,
       t.now, coalesce(u.run_at, t.now) + coalesce(u.delay_ms, ${first(11, "bigint")}) AS due
-    FROM ${rowsOf(`$2::uuid[], $3::text[], $4::text[], $5::smallint[], $6::text[], $7::text[], $8::integer[], $9::integer[], $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::text[], $17::text[], $18::bigint[], $19::text[]${wide(", $20::text[], $21::text[]")}`)}
+    FROM ${rowsOf(`$2::uuid[], $3::text[], $4::text[], $5::smallint[], $6::text[], $7::text[], $8::integer[], $9::integer[], $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::text[], $17::text[], $18::bigint[], $19::text[]${wide(", $20::text[], $21::text[]")}${tied(", $22::smallint[]")}`)}
       WITH ORDINALITY AS u (id, type, queue, priority, user_id, input, input_bytes, max_attempts,
-      run_at, delay_ms, expires_at, tags, schedule, slot, key, key_scope, period_ms, trace${wide(", parent, settings")}, ordinal), t)`;
+      run_at, delay_ms, expires_at, tags, schedule, slot, key, key_scope, period_ms, trace${wide(", parent, settings")}${tied(", ties")}, ordinal), t)`;
   const ofWide = `SELECT pg_catalog.unnest(${tagEntries("i")}), i.seq, i.id FROM inserted i WHERE i.tags IS NOT NULL OR i.parent IS NOT NULL`;
   // Not `excluded.input`: that needs SELECT on all inputs, which a role that only enqueues need not have.
   const rows = (from: string, { onConflict = "ON CONFLICT (id) DO NOTHING" } = {}): string => `inserted AS (
     INSERT INTO ${s}.live (id, type, queue, priority, state, user_id, input, input_bytes, attempt, max_attempts, losses, releases,
-      fence, run_at, due_at, expires_at, created_at, updated_at, key, key_scope, tags, schedule, slot, trace${wide(", parent, settings")})
+      fence, run_at, due_at, expires_at, created_at, updated_at, key, key_scope, tags, schedule, slot, trace${wide(", parent, settings")}${tied(", ties")})
     SELECT g.id, g.type, g.queue, g.priority, 'pending', g.user_id::${user},
       CASE WHEN g.input_bytes <= ${LIMITS.inlineInputBytes} THEN g.input::json END, g.input_bytes, 0, g.max_attempts, 0, 0,
       0, g.due, g.due, g.expires_at, g.now, g.now, g.key, g.key_scope,
       CASE WHEN g.tags IS NOT NULL THEN ARRAY(SELECT pg_catalog.json_array_elements_text(g.tags::json)) END, g.schedule, g.slot, g.trace
-      ${wide(", g.parent::uuid, g.settings::json")}
+      ${wide(", g.parent::uuid, g.settings::json")}${tied(", g.ties")}
     FROM ${from} g ORDER BY g.ordinal
     ${onConflict} RETURNING id, seq, queue, type, tags${wide(", parent")}
   ), large_inputs AS (
@@ -200,6 +202,7 @@ export function insertTexts(sql: Sql, width: Width, recording: Recording = recor
 }
 
 export function widthOf(jobs: readonly NewJob[]): Width {
+  if (jobs.some(({ awaited }) => awaited === true)) return "tied";
   return jobs.some(({ parent, settings }) => parent !== null || settings !== null) ? "wide" : "narrow";
 }
 
@@ -227,7 +230,9 @@ export function columnsOf(jobs: readonly NewJob[], now: number | null, width: Wi
     orNull(jobs, (job) => job.trace),
   ];
   if (width === "narrow") return narrow;
-  return [...narrow, orNull(jobs, (job) => job.parent), orNull(jobs, (job) => settingsText(job))];
+  const wide = [...narrow, orNull(jobs, (job) => job.parent), orNull(jobs, (job) => settingsText(job))];
+  if (width === "wide") return wide;
+  return [...wide, jobs.map(({ awaited }) => (awaited === true ? TIES.awaited : null))];
 }
 
 function settingsText({ settings }: NewJob): string | null {
@@ -237,8 +242,8 @@ function settingsText({ settings }: NewJob): string | null {
 /** The values for `single`; null if it cannot write this job. */
 export function singleOf(job: NewJob, now: number | null, width: Width): unknown[] | null {
   const bytes = jsonBytes(job.input);
-  if (job.tags.length > 0 || job.schedule !== null || job.parent !== null || bytes > LIMITS.inlineInputBytes)
-    return null;
+  const isSimple = job.tags.length === 0 && job.schedule === null && job.parent === null && job.awaited !== true;
+  if (!isSimple || bytes > LIMITS.inlineInputBytes) return null;
   const { id, type, queue, priority, user, input, maxAttempts, runAt, delayMs, expiresAt, trace } = job;
   const narrow = [now, id, type, queue, priority, user, input, bytes, maxAttempts, runAt, delayMs, expiresAt, trace];
   return width === "narrow" ? narrow : [...narrow, settingsText(job)];

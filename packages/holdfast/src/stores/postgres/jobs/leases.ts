@@ -6,14 +6,30 @@ import { archiveSql, purgeTime } from "./archive-sql.js";
 import { LEASED, NOW, orNull, rowsOf, type Sql } from "../connection/sql.js";
 import type { Recorder } from "./recorder.js";
 import { stateStatement, type StateStatement } from "./recording.js";
+import { readTied, tiedColumns, tiedStatement } from "./settle-tied.js";
 
 export interface LeaseOperations {
+  /** Of this process. Settles of these jobs skip the statements for jobs without ties. */
+  readonly withSteps: RecentJobs;
   start(runner: Runner, marks: readonly StartMark[], now: number | null): Promise<LeaseResult[]>;
   extend(runner: Runner, leases: readonly LeaseRef[], leaseMs: number, now: number | null): Promise<LeaseResult[]>;
-  settle(runner: Runner, outcomes: readonly Outcome[], now: number | null): Promise<(SettleResult | "busy")[]>;
+  /** `notes` gets the numbers of notes about waits that have ended. */
+  settle(
+    runner: Runner,
+    outcomes: readonly Outcome[],
+    now: number | null,
+    notes: string[],
+  ): Promise<(SettleResult | "busy")[]>;
   /** In the caller's transaction: waits for a lock that another session holds on the row. */
-  settleIn(runner: Runner, outcome: Outcome, note: Note | null, now: number | null): Promise<SettleResult>;
+  settleIn(
+    runner: Runner,
+    outcome: Outcome,
+    note: Note | null,
+    now: number | null,
+  ): Promise<{ result: SettleResult; notes: string[] }>;
   note(runner: Runner, notes: readonly Note[], now: number | null): Promise<void>;
+  /** Why leases were not found unlocked: they are lost, or another session has locked their rows. */
+  stateOf(runner: Runner, refs: readonly LeaseRef[]): Promise<("lost" | "busy")[]>;
 }
 
 const TRIES = 3;
@@ -22,6 +38,7 @@ const TRIES = 3;
 export function leaseOperations(sql: Sql, recorder: Recorder): LeaseOperations {
   const { s } = sql;
   const archive = archiveSql(sql);
+  const withSteps = new RecentJobs();
   // Locked rows are skipped: one that another session holds must not block its whole batch. The arrays are in subqueries, which
   // hides their lengths from the planner. A plan made for one job looks cheaper to it than the plan for any number, so it would plan
   // this statement anew each time, which takes longer than to execute it.
@@ -73,7 +90,7 @@ export function leaseOperations(sql: Sql, recorder: Recorder): LeaseOperations {
   };
   const gone = (which: string): string => `gone AS (
        DELETE FROM ${s}.live WHERE ctid = ANY (ARRAY(
-         SELECT ctid FROM ${s}.live WHERE id = ANY ($2::uuid[]) AND fence = $3 AND state IN ${LEASED} AND ${which}
+         SELECT ctid FROM ${s}.live WHERE id = ANY ($2::uuid[]) AND fence = $3 AND state IN ${LEASED} AND ${which}ties IS NULL
          FOR UPDATE SKIP LOCKED))
        RETURNING *)`;
   const endState =
@@ -81,9 +98,7 @@ export function leaseOperations(sql: Sql, recorder: Recorder): LeaseOperations {
   const finish = stateStatement(
     sql,
     "finish",
-    (
-      recording,
-    ) => `WITH ${recording.now}, ${outcomes}, ${gone("(cancel_at IS NOT NULL OR NOT $15::boolean)")}, kept AS (${archive.insert(
+    (recording) => `WITH ${recording.now}, ${outcomes}, ${gone("")}, kept AS (${archive.insert(
       "gone g JOIN o ON o.id = g.id",
       {
         state: endState,
@@ -95,6 +110,7 @@ export function leaseOperations(sql: Sql, recorder: Recorder): LeaseOperations {
         started_at: "coalesce(g.started_at, o.started_at)",
         ...error,
       },
+      { withTies: false },
     )}), freed_keys AS (${archive.freeKeys}), ${recording.of("kept")} deltas AS (${archive.deltas}), history AS (${history("kept")})
      SELECT id::text, state FROM kept`,
   );
@@ -103,9 +119,9 @@ export function leaseOperations(sql: Sql, recorder: Recorder): LeaseOperations {
   const drop = stateStatement(
     sql,
     "drop",
-    (recording) => `WITH ${recording.now}, ${outcomes}, ${gone(`(cancel_at IS NULL OR ${unchanged})`)}, kept AS (
+    (recording) => `WITH ${recording.now}, ${outcomes}, ${gone(`(cancel_at IS NULL OR ${unchanged}) AND `)}, kept AS (
        SELECT g.id, g.queue, g.type, o.new_state AS state FROM gone g JOIN o ON o.id = g.id
-     ), ${recording.of("kept")} ${archive.deleteRelated("gone", "own keys")}, ended AS (
+     ), ${recording.of("kept")} ${archive.deleteRelated("gone", "own keys", { withTies: false })}, ended AS (
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
        SELECT now, queue, type, state, v.sign * pg_catalog.count(*), v.ended FROM kept, t, (VALUES (1, true), (-1, false)) AS v (sign, ended)
        GROUP BY now, queue, type, state, v.sign, v.ended
@@ -114,14 +130,14 @@ export function leaseOperations(sql: Sql, recorder: Recorder): LeaseOperations {
   );
   const lock = sql.statement(
     "lock_lease",
-    `SELECT 1 FROM ${s}.live WHERE id = $1::uuid AND fence = $2 AND state IN ${LEASED} FOR UPDATE`,
+    `SELECT ties IS NOT NULL FROM ${s}.live WHERE id = $1::uuid AND fence = $2 AND state IN ${LEASED} FOR UPDATE`,
   );
   const reschedule = stateStatement(
     sql,
     "reschedule",
     (recording) => `WITH ${recording.now}, ${outcomes}, target AS MATERIALIZED (
        SELECT ctid AS address, id, queue, type, state FROM ${s}.live
-       WHERE id = ANY ($2::uuid[]) AND fence = $3 AND state IN ${LEASED} AND cancel_at IS NULL FOR UPDATE SKIP LOCKED
+       WHERE id = ANY ($2::uuid[]) AND fence = $3 AND state IN ${LEASED} AND cancel_at IS NULL AND ties IS NULL FOR UPDATE SKIP LOCKED
      ), kept AS (
        UPDATE ${s}.live g SET state = o.new_state, due_at = (SELECT now FROM t) + o.delay_ms, run_at = (SELECT now FROM t) + o.delay_ms,
          attempt = o.attempt, releases = o.releases, started_at = coalesce(g.started_at, o.started_at), worker = NULL,
@@ -136,6 +152,7 @@ export function leaseOperations(sql: Sql, recorder: Recorder): LeaseOperations {
      )
      SELECT id::text, state FROM kept`,
   );
+  const tied = tiedStatement(sql, { outcomes, error });
   const write = (runner: Runner, statement: StateStatement, values: readonly unknown[]): Promise<Row[]> =>
     recorder.run(runner, statement, values);
   const trim = sql.statement(
@@ -170,6 +187,17 @@ export function leaseOperations(sql: Sql, recorder: Recorder): LeaseOperations {
     return new Map(rows.map(readCurrentLease));
   }
 
+  async function stateOf(runner: Runner, refs: readonly LeaseRef[]): Promise<("lost" | "busy")[]> {
+    const found = await currentLeases(
+      runner,
+      refs.map(({ id }) => id),
+    );
+    return refs.map(({ id, fence }) => {
+      const job = found.get(id);
+      return job !== undefined && job.fence === fence && isLeased(job.state) ? "busy" : "lost";
+    });
+  }
+
   async function leaseResults(
     runner: Runner,
     refs: readonly LeaseRef[],
@@ -179,43 +207,44 @@ export function leaseOperations(sql: Sql, recorder: Recorder): LeaseOperations {
       (await change()).map(([id, cancel, fence]) => [`${id as string} ${fence as number}`, cancel as boolean]),
     );
     const missing = refs.filter(({ id, fence }) => !changed.has(`${id} ${fence}`));
-    const found =
-      missing.length === 0
-        ? null
-        : await currentLeases(
-            runner,
-            missing.map(({ id }) => id),
-          );
+    const states = missing.length === 0 ? [] : await stateOf(runner, missing);
     return refs.map(({ id, fence }) => {
       const cancel = changed.get(`${id} ${fence}`);
       if (cancel !== undefined) return cancel ? "cancel" : "kept";
-      const job = found?.get(id);
-      if (job === undefined || job.fence !== fence || !isLeased(job.state)) return "lost";
-      // The lease is still ours: another session has locked the row, or just changed it.
-      return "busy";
+      return states.shift() ?? "lost";
     });
   }
 
-  /** The new state of each job with this fence. A job that is missing in the result was locked, or its lease is lost. */
+  /**
+   * The new state of each job with this fence. A job that is missing in the result was locked, or its lease is lost. `notes` gets
+   * the numbers of notes.
+   */
   async function settleGroup(
     runner: Runner,
     fence: number,
     group: readonly Outcome[],
     now: number | null,
-  ): Promise<Map<string, State>> {
-    const done = new Map<string, State>();
-    const collect = (rows: Row[]): void => {
-      for (const [id, state] of rows as unknown as [string, State][]) done.set(id, state);
+    notes: string[],
+  ): Promise<Map<string, State | "awake">> {
+    const done = new Map<string, State | "awake">();
+    const collect = (rows: readonly (readonly unknown[])[]): void => {
+      for (const [id, state] of rows as [string, State | "awake"][]) done.set(id, state);
     };
-    const waiting = group.filter(({ to }) => !isFinished(to));
+    const plain = group.filter((outcome) => !mayBeTied(outcome));
+    const waiting = plain.filter(({ to }) => !isFinished(to));
     if (waiting.length > 0) collect(await write(runner, reschedule, outcomeColumns(waiting, fence, now)));
-    const finished = group.filter(({ to }) => isFinished(to));
+    const finished = plain.filter(({ to }) => isFinished(to));
     const [kept, dropped] = [finished.filter(({ keep }) => keep), finished.filter(({ keep }) => !keep)];
-    if (kept.length > 0) collect(await write(runner, finish, [...outcomeColumns(kept, fence, now), false]));
+    if (kept.length > 0) collect(await write(runner, finish, outcomeColumns(kept, fence, now)));
     if (dropped.length > 0) collect(await write(runner, drop, outcomeColumns(dropped, fence, now)));
-    // If cancellation was requested, a job that would wait or be dropped is cancelled instead.
-    const left = [...waiting, ...dropped].filter(({ id }) => !done.has(id)).map(asCancelled);
-    if (left.length > 0) collect(await write(runner, finish, [...outcomeColumns(left, fence, now), true]));
+    // Jobs with ties, and those that would wait or be dropped and are cancelled instead.
+    const left = group.filter(({ id }) => !done.has(id));
+    if (left.length > 0) {
+      const settled = readTied(await write(runner, tied, [...outcomeColumns(left, fence, now), ...tiedColumns(left)]));
+      collect(settled.done);
+      notes.push(...settled.notes);
+    }
+    for (const { id, to } of group) if (isFinished(to)) withSteps.delete(id);
     const long = group.filter(
       ({ attemptRecord, attempt, releases }) => attemptRecord !== null && attempt + releases > LIMITS.attempts,
     );
@@ -223,22 +252,28 @@ export function leaseOperations(sql: Sql, recorder: Recorder): LeaseOperations {
     return done;
   }
 
+  function mayBeTied({ id, park, reopen }: Outcome): boolean {
+    return park !== undefined || reopen !== undefined || withSteps.has(id);
+  }
+
   async function settleEach(
     runner: Runner,
     all: readonly Outcome[],
     now: number | null,
+    notes: string[],
   ): Promise<(SettleResult | "busy")[]> {
     const results: (SettleResult | "busy")[] = [];
     let open = all.map((outcome, at) => ({ outcome, at }));
     for (let attempt = 1; open.length > 0; attempt++) {
-      const done = new Map<string, State>();
+      const done = new Map<string, State | "awake">();
       for (const [fence, group] of byFence(open.map(({ outcome }) => outcome))) {
-        for (const [id, state] of await settleGroup(runner, fence, group, now)) done.set(`${id} ${fence}`, state);
+        for (const [id, state] of await settleGroup(runner, fence, group, now, notes))
+          done.set(`${id} ${fence}`, state);
       }
       const missing = open.filter(({ outcome: { id, fence } }) => !done.has(`${id} ${fence}`));
       for (const { outcome, at } of open) {
         const state = done.get(`${outcome.id} ${outcome.fence}`);
-        if (state !== undefined) results[at] = state === outcome.to ? "applied" : "cancelled";
+        if (state !== undefined) results[at] = resultOf(outcome, state);
       }
       if (missing.length === 0) break;
       const found = await currentLeases(
@@ -285,13 +320,14 @@ export function leaseOperations(sql: Sql, recorder: Recorder): LeaseOperations {
   }
 
   return {
+    withSteps,
     start: (runner, marks, now) =>
       leaseResults(runner, marks, () =>
         write(runner, start, [now, ...refColumns(marks), marks.map(({ startedAt }) => startedAt)]),
       ),
     extend: (runner, leases, leaseMs, now) =>
       leaseResults(runner, leases, () => runner.run(extend, [now, ...refColumns(leases), leaseMs])),
-    async settle(runner, all, now) {
+    async settle(runner, all, now, notes) {
       // If an id was enqueued again, its job may be in a batch twice. One statement cannot settle it twice.
       const results: (SettleResult | "busy")[] = [];
       let open = all.map((outcome, at) => ({ outcome, at }));
@@ -301,6 +337,7 @@ export function leaseOperations(sql: Sql, recorder: Recorder): LeaseOperations {
           runner,
           first.map(({ outcome }) => outcome),
           now,
+          notes,
         );
         for (const [index, { at }] of first.entries()) results[at] = settled[index] ?? "lost";
         open = first.length === open.length ? [] : open.filter((each) => !first.includes(each));
@@ -309,16 +346,20 @@ export function leaseOperations(sql: Sql, recorder: Recorder): LeaseOperations {
     },
     async settleIn(runner, outcome, note, now) {
       // In a separate statement, so that the next ones see the row as it is after the lock was granted.
-      if ((await runner.run(lock, [outcome.id, outcome.fence])).length === 0) return "lost";
+      const [locked] = await runner.run(lock, [outcome.id, outcome.fence]);
+      if (locked === undefined) return { result: "lost", notes: [] };
       if (note !== null) await keepNotes(runner, [note], now);
       const columns = outcomeColumns([outcome], outcome.fence, now);
-      const [row] = outcome.keep
-        ? await runner.run(finish.recorded, [...columns, false])
-        : await runner.run(drop.recorded, columns);
-      if (row === undefined) return "lost";
-      return row[1] === outcome.to ? "applied" : "cancelled";
+      if (locked[0] === true) {
+        const { done, notes } = readTied(await runner.run(tied.recorded, [...columns, ...tiedColumns([outcome])]));
+        const [settled] = done;
+        return { result: settled === undefined ? "lost" : resultOf(outcome, settled[1]), notes };
+      }
+      const [row] = await runner.run(outcome.keep ? finish.recorded : drop.recorded, columns);
+      return { result: row === undefined ? "lost" : resultOf(outcome, row[1] as State), notes: [] };
     },
     note: keepNotes,
+    stateOf,
   };
 }
 
@@ -331,8 +372,28 @@ function readCurrentLease([id, fence, state]: Row): [string, CurrentLease] {
   return [id as string, { fence: fence as number, state: state as State }];
 }
 
-function asCancelled(outcome: Outcome): Outcome {
-  return { ...outcome, to: "cancelled", purgeMs: outcome.to === "cancelled" ? outcome.purgeMs : null };
+function resultOf({ to }: Outcome, state: State | "awake"): SettleResult {
+  if (state === "awake") return state;
+  return state === to ? "applied" : "cancelled";
+}
+
+// A set of this size is forgotten: its only use is to save a statement.
+const MAX_RECENT = 10_000;
+
+/** Ids of jobs. */
+export class RecentJobs {
+  readonly #ids = new Set<string>();
+
+  add(id: string): void {
+    if (this.#ids.size >= MAX_RECENT) this.#ids.clear();
+    this.#ids.add(id);
+  }
+  has(id: string): boolean {
+    return this.#ids.has(id);
+  }
+  delete(id: string): void {
+    this.#ids.delete(id);
+  }
 }
 
 function byFence(outcomes: readonly Outcome[]): Map<number, Outcome[]> {

@@ -7,12 +7,14 @@ import { NOW, WAITING, type Sql } from "../connection/sql.js";
 import { FINISHED } from "../schema/schema.js";
 import { reapParts } from "./reap-sql.js";
 import { recorded } from "./recording.js";
+import { endedNotes, NOTES, readNotes } from "./wake-notes.js";
 
+/** `notes` gets the numbers of notes about waits that have ended. */
 export interface MaintenanceOperations {
-  reapExpiredLeases(runner: Runner, limit: number, now: number | null): Promise<ReapedJob[]>;
-  expireOverdue(runner: Runner, limit: number, now: number | null): Promise<ReapedJob[]>;
-  purge(runner: Runner, request: PurgeRequest, now: number | null): Promise<number>;
-  purgeDue(runner: Runner, limit: number, now: number | null): Promise<number>;
+  reapExpiredLeases(runner: Runner, limit: number, now: number | null, notes: string[]): Promise<ReapedJob[]>;
+  expireOverdue(runner: Runner, limit: number, now: number | null, notes: string[]): Promise<ReapedJob[]>;
+  purge(runner: Runner, request: PurgeRequest, now: number | null, notes: string[]): Promise<number>;
+  purgeDue(runner: Runner, limit: number, now: number | null, notes: string[]): Promise<number>;
   tryAcquireDuty(runner: Runner, name: string, everyMs: number, now: number | null): Promise<boolean>;
   maintain(runner: Runner, now: number | null): Promise<void>;
   /** Rolls some of the changes up into the counters. Resolves to whether there are more. */
@@ -27,6 +29,7 @@ export const LANE_UNUSED_MS = 86_400_000;
 const MAX_ROLLED_UP = 50_000;
 const MAX_KEYS = 5_000;
 const MAX_TAGS = 2_000;
+const MAX_STEPS = 2_000;
 const MAX_MS = 5_000;
 
 export function maintenanceOperations(sql: Sql): MaintenanceOperations {
@@ -35,7 +38,8 @@ export function maintenanceOperations(sql: Sql): MaintenanceOperations {
   const stale = sql.statement(
     "reap_expired_leases",
     `${reapParts(sql)} SELECT id::text, type, queue, used::integer, new_state, NULL::float8, NULL::float8 FROM reaped
-     UNION ALL SELECT NULL, NULL, queue, priority, NULL, due_at::float8, seq::float8 FROM resume_at`,
+     UNION ALL SELECT NULL, NULL, queue, priority, NULL, due_at::float8, seq::float8 FROM resume_at
+     UNION ALL SELECT NULL, ${NOTES}, NULL, NULL, NULL, NULL, NULL`,
   );
   const expired = sql.statement(
     "expire_overdue",
@@ -50,8 +54,8 @@ export function maintenanceOperations(sql: Sql): MaintenanceOperations {
        error_code: `'${EXPIRED_ERROR.code}'`,
        error_at: "(SELECT now FROM t)",
        fingerprint: "NULL::text",
-     })}), freed_keys AS (${archive.freeKeys}), ${recorded(sql).of("kept")} deltas AS (${archive.deltas})
-     SELECT id::text, type, queue, attempt, 'dead' FROM gone`,
+     })}), freed_keys AS (${archive.freeKeys}), ${recorded(sql).of("kept")} deltas AS (${archive.deltas}), ${endedNotes(sql, "kept")}
+     SELECT id::text, type, queue, attempt, 'dead' FROM gone UNION ALL SELECT NULL, ${NOTES}, NULL, NULL, NULL`,
   );
   // Jobs without a purge time of their own. Ordered by `purge_at` too, which is NULL: the order of the index.
   const plain = (order: string): string => `${s}.archive WHERE state = $2 AND purge_at IS NULL ${order}`;
@@ -69,9 +73,9 @@ export function maintenanceOperations(sql: Sql): MaintenanceOperations {
        DELETE FROM ${s}.archive WHERE ctid = ANY (ARRAY(
          SELECT ctid FROM ${plain("AND finished_at < coalesce($3::bigint, (SELECT now FROM t) + 1)")}
          ORDER BY purge_at, finished_at, seq LIMIT CASE WHEN $4::bigint IS NULL THEN $5::bigint ELSE least($5::bigint, (SELECT n FROM surplus)) END
-         FOR UPDATE SKIP LOCKED)) RETURNING id, seq, queue, type, state, key, tags, parent
+         FOR UPDATE SKIP LOCKED)) RETURNING id, seq, queue, type, state, key, tags, parent, ties
      ), ${archive.deleteRelated("gone", "own keys")}
-     SELECT pg_catalog.count(*)::float8 FROM gone`,
+     SELECT pg_catalog.count(*)::float8, ${NOTES} FROM gone`,
   );
   // By state, as the index is.
   const purgeDue = sql.statement(
@@ -81,9 +85,9 @@ export function maintenanceOperations(sql: Sql): MaintenanceOperations {
          SELECT d.address FROM pg_catalog.unnest(ARRAY[${FINISHED}]) AS f (state) CROSS JOIN LATERAL (
            SELECT a.ctid AS address, a.purge_at FROM ${s}.archive a WHERE a.state = f.state AND a.purge_at <= (SELECT now FROM t)
            ORDER BY a.purge_at LIMIT $2::bigint FOR UPDATE SKIP LOCKED
-         ) d ORDER BY d.purge_at LIMIT $2::bigint)) RETURNING id, seq, queue, type, state, key, tags, parent
+         ) d ORDER BY d.purge_at LIMIT $2::bigint)) RETURNING id, seq, queue, type, state, key, tags, parent, ties
      ), ${archive.deleteRelated("gone", "own keys")}
-     SELECT pg_catalog.count(*)::float8 FROM gone`,
+     SELECT pg_catalog.count(*)::float8, ${NOTES} FROM gone`,
   );
   // A time in the future means that another process read the clock later, or that the clock was set back.
   const acquireDuty = sql.statement(
@@ -143,6 +147,19 @@ export function maintenanceOperations(sql: Sql): MaintenanceOperations {
      )
      SELECT tag, seq::text FROM part OFFSET ${MAX_TAGS - 1}`,
   );
+  // Processes of the previous version delete jobs without their steps.
+  const sweepSteps = sql.statement(
+    "sweep_steps",
+    `WITH part AS MATERIALIZED (
+       SELECT job FROM ${s}.steps WHERE job > $1::uuid ORDER BY job LIMIT ${MAX_STEPS}
+     ), orphans AS MATERIALIZED (
+       SELECT d.job FROM (SELECT DISTINCT job FROM part) d WHERE (SELECT 1 FROM ${s}.live l WHERE l.id = d.job) IS NULL
+         AND (SELECT 1 FROM ${s}.archive a WHERE a.id = d.job) IS NULL
+     ), swept AS (
+       DELETE FROM ${s}.steps WHERE job = ANY (ARRAY(SELECT job FROM orphans))
+     )
+     SELECT job::text FROM part OFFSET ${MAX_STEPS - 1}`,
+  );
   // A lane that was used far in the future would never be deleted. It is not deleted now, because processes that know
   // it still rely on it.
   const resetFutureLanes = sql.statement(
@@ -155,29 +172,37 @@ export function maintenanceOperations(sql: Sql): MaintenanceOperations {
        AND NOT EXISTS (SELECT 1 FROM ${s}.live j WHERE j.queue = l.queue AND j.priority = l.priority)`,
   );
 
-  /** Where the next step of the sweep starts. */
+  /** Where the next steps of the sweeps start. */
   let sweptTo: Row = SWEEP_START;
+  let stepsSweptTo = FIRST_ID;
 
   return {
-    async reapExpiredLeases(runner, limit, now) {
+    async reapExpiredLeases(runner, limit, now, notes) {
       const reaped: ReapedJob[] = [];
       let from: Row | undefined = [];
       // Each step is a separate statement, so that claims can run in between.
       do {
         const [, , queue, priority, , dueAt, seq]: Row = from;
         const rows = await runner.run(stale, [now, limit - reaped.length, queue, priority, dueAt, seq]);
-        from = rows.find(([id]) => id === null);
+        notes.push(...notesIn(rows));
+        from = rows.find(([id, , queue]) => id === null && queue !== null);
         reaped.push(...rows.filter(([id]) => id !== null).map(readReaped));
       } while (from !== undefined && reaped.length < limit);
       return reaped;
     },
-    expireOverdue: async (runner, limit, now) => (await runner.run(expired, [now, limit])).map(readReaped),
-    async purge(runner, { state, before, keep, limit }, now) {
+    async expireOverdue(runner, limit, now, notes) {
+      const rows = await runner.run(expired, [now, limit]);
+      notes.push(...notesIn(rows));
+      return rows.filter(([id]) => id !== null).map(readReaped);
+    },
+    async purge(runner, { state, before, keep, limit }, now, notes) {
       const [row] = await runner.run(purge, [now, state, before, keep, limit]);
+      notes.push(...readNotes(row?.[1]));
       return (row?.[0] as number | undefined) ?? 0;
     },
-    async purgeDue(runner, limit, now) {
+    async purgeDue(runner, limit, now, notes) {
       const [row] = await runner.run(purgeDue, [now, limit]);
+      notes.push(...readNotes(row?.[1]));
       return (row?.[0] as number | undefined) ?? 0;
     },
     tryAcquireDuty: async (runner, name, everyMs, now) =>
@@ -203,14 +228,21 @@ export function maintenanceOperations(sql: Sql): MaintenanceOperations {
       } while (left.length > 0 && performance.now() < deadline);
       await runner.run(deleteAges, []);
       sweptTo = (await runner.run(sweepTags, sweptTo))[0] ?? SWEEP_START;
+      stepsSweptTo = ((await runner.run(sweepSteps, [stepsSweptTo]))[0]?.[0] as string | undefined) ?? FIRST_ID;
       await runner.run(resetFutureLanes, [now]);
       await runner.run(pruneLanes, [now]);
     },
   };
 }
 
+/** The numbers of notes in the row without an id and a queue. */
+function notesIn(rows: readonly Row[]): string[] {
+  return readNotes(rows.find(([id, , queue]) => id === null && queue === null)?.[1]);
+}
+
 // No tag is empty.
 const SWEEP_START: Row = ["", "0"];
+const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 
 function readReaped([id, type, queue, attempt, to]: Row): ReapedJob {
   return {

@@ -3,6 +3,7 @@ import { STALE_ERROR } from "../../../job/state.js";
 import { EARLIEST } from "./claim-cursors.js";
 import { archiveSql } from "./archive-sql.js";
 import { recorded } from "./recording.js";
+import { endedNotes } from "./wake-notes.js";
 import { LEASED, lostAttempt, MAX_LOSSES, NOW, usedAttempts, type Sql } from "../connection/sql.js";
 
 const USED = usedAttempts("g");
@@ -59,7 +60,7 @@ export function reapParts(sql: Sql): string {
        fingerprint: `'${STALE_FINGERPRINT}'`,
      })}), done AS (SELECT id FROM retried UNION ALL SELECT id FROM kept),
      history AS (INSERT INTO ${s}.attempts (job, record) SELECT g.id, ${lostAttempt("g")} FROM decided g WHERE g.id = ANY (ARRAY(SELECT id FROM done))),
-     freed_keys AS (${archive.freeKeys}), ${recorded(sql).of("(SELECT id, queue, type, new_state AS state FROM decided WHERE id = ANY (ARRAY(SELECT id FROM done)))")} deltas AS (
+     ${sql.hasSteps ? `${endedNotes(sql, "kept")},` : ""} freed_keys AS (${archive.freeKeys}), ${recorded(sql).of("(SELECT id, queue, type, new_state AS state FROM decided WHERE id = ANY (ARRAY(SELECT id FROM done)))")} deltas AS (
        INSERT INTO ${s}.deltas (at, queue, type, state, n, ended)
        SELECT now, queue, type, state, -pg_catalog.count(*), false FROM decided, t WHERE id = ANY (ARRAY(SELECT id FROM done)) GROUP BY now, queue, type, state
        UNION ALL SELECT now, queue, type, new_state, pg_catalog.count(*), new_state <> 'pending' FROM decided, t WHERE id = ANY (ARRAY(SELECT id FROM done)) GROUP BY now, queue, type, new_state

@@ -1,7 +1,9 @@
 import type { Hint } from "../../../store.js";
 
-type Kind = Hint["kind"];
-const KINDS: ReadonlySet<string> = new Set<Kind>(["work", "cancel", "finished", "schedules"]);
+/** `wakes`: a transaction has left notes of waits that have ended. */
+type Kind = Hint["kind"] | typeof WAKES;
+export const WAKES = "wakes";
+const KINDS: ReadonlySet<string> = new Set<Kind>(["work", "cancel", "finished", "schedules", WAKES]);
 // Hints of one kind are forwarded at most this often: as often as a process sends them.
 const PAUSE_MS = 10;
 // Ids that wait to be forwarded. The others are noticed when leases are next extended.
@@ -15,14 +17,16 @@ const ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 export class HintFilter {
   readonly #self: string;
   readonly #onHints: (hints: Hint[]) => void;
+  readonly #onWakes: () => void;
   readonly #paused = new Map<Kind, NodeJS.Timeout>();
   readonly #pending = new Set<Kind>();
   readonly #ids = new Set<string>();
 
   /** `self`: the sender of this process, whose notifications are ignored. */
-  constructor(self: string, onHints: (hints: Hint[]) => void) {
+  constructor(self: string, onHints: (hints: Hint[]) => void, onWakes: () => void = () => {}) {
     this.#self = self;
     this.#onHints = onHints;
+    this.#onWakes = onWakes;
   }
 
   /** `<sender> <kind>[ <id>,<id>…]` */
@@ -53,10 +57,11 @@ export class HintFilter {
       if (this.#pending.delete(kind)) this.#forward(kind);
     };
     this.#paused.set(kind, setTimeout(resume, PAUSE_MS).unref());
-    this.#onHints([this.#hintOf(kind)]);
+    if (kind === WAKES) this.#onWakes();
+    else this.#onHints([this.#hintOf(kind)]);
   }
 
-  #hintOf(kind: Kind): Hint {
+  #hintOf(kind: Hint["kind"]): Hint {
     if (kind === "work") return { kind, inMs: 0 };
     if (kind !== "cancel") return { kind };
     const ids = [...this.#ids];

@@ -19,6 +19,8 @@ export interface ListenerSettings {
   self: string;
   clock: Clock;
   onHints(hints: Hint[]): void;
+  /** A transaction has left notes of waits that have ended. */
+  onWakes?(): void;
   /** A connection responds to queries but receives no notifications. Called once. */
   onSilence(): void;
 }
@@ -63,7 +65,11 @@ class Listening {
   constructor(settings: ListenerSettings) {
     this.#settings = settings;
     this.#echo = `${settings.self} echo`;
-    this.#filter = new HintFilter(settings.self, (hints) => settings.onHints(hints));
+    this.#filter = new HintFilter(
+      settings.self,
+      (hints) => settings.onHints(hints),
+      () => settings.onWakes?.(),
+    );
     void this.#open();
   }
 

@@ -1,6 +1,7 @@
 import type { Hint } from "../../../store.js";
 import type { Db, Runner, Statement } from "../connection/db.js";
 import { qualify } from "../connection/qualify.js";
+import { WAKES } from "./hint-filter.js";
 
 // NOTIFY takes a lock on the whole database at commit. So notifications of one kind are sent at most this often.
 const WORK_MS = 10;
@@ -95,6 +96,11 @@ export class Notifier {
    */
   async sendIn(runner: Runner, hint: Hint): Promise<void> {
     await runner.run(NOTIFY, this.#values(hint, "-"));
+  }
+
+  /** The same for notes of waits: a process that listens ends the waits after the commit. */
+  async sendWakesIn(runner: Runner): Promise<void> {
+    await runner.run(NOTIFY, [this.#channel, `- ${WAKES}`]);
   }
 
   #values(hint: Hint, from: string): string[] {

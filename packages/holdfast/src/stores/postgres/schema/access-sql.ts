@@ -4,7 +4,18 @@ import { optionSteps, type Step } from "./migration-steps.js";
 import { VIEW_NAMES } from "./views.js";
 
 /** Tables with rows that belong to users. User roles have no privileges on the others. */
-const GUARDED = ["live", "archive", "inputs", "tags", "keys", "attempts", "log", "schedules", "slots"] as const;
+const GUARDED = [
+  "live",
+  "archive",
+  "inputs",
+  "tags",
+  "keys",
+  "attempts",
+  "log",
+  "schedules",
+  "slots",
+  "steps",
+] as const;
 
 /** Tables that workers, the scheduler and maintenance change; `lanes` has its own line. */
 const WORK_TABLES = [
@@ -18,6 +29,8 @@ const WORK_TABLES = [
   "history",
   "transitions",
   "following",
+  "events",
+  "wakes",
 ];
 
 /** The retention of an audit entry has ended. */
@@ -54,7 +67,7 @@ function grants(settings: SchemaSettings, { enqueue, work, admin, userRoles }: A
     `GRANT USAGE ON SCHEMA ${s} TO ${everyone}`,
     `GRANT SELECT ON ${tables(["migrations", "settings", "lanes", "pauses"])} TO ${programs}`,
     // The role enqueue writes jobs only through these: it has no privileges on the tables of jobs.
-    `GRANT EXECUTE ON FUNCTION ${functions.enqueue}, ${functions.inserts}, ${functions.lanes} TO ${programs}`,
+    `GRANT EXECUTE ON FUNCTION ${functions.enqueue}, ${functions.inserts}, ${functions.lanes}, ${functions.emit} TO ${programs}`,
 
     `GRANT USAGE ON SEQUENCE ${s}.job_seq TO ${work}, ${admin}`,
     `GRANT USAGE, UPDATE ON SEQUENCE ${s}.followed_until TO ${work}, ${admin}`,
@@ -119,7 +132,7 @@ function policies(settings: SchemaSettings, access: Access): string {
     policy("audit", "work_reads", `FOR SELECT TO ${work} USING (${EXPIRED})`),
     policy("audit", "work_removes", `FOR DELETE TO ${work} USING (${EXPIRED})`),
     // Only `inputs` is granted. The others are prepared for your own grants.
-    ...["inputs", "attempts", "log"].map((table) => policy(table, "own", ofOwnJob(table))),
+    ...["inputs", "attempts", "log", "steps"].map((table) => policy(table, "own", ofOwnJob(table))),
   ].join("\n");
 }
 

@@ -1,6 +1,7 @@
 import { DEFAULTS, LAST_INSTANT_MS, LIMITS } from "../../../defaults.js";
 import { USER_SEPARATOR } from "../../../job/unique-key.js";
 import { checkFunctions, checkSignatures, CONTROLS, holdsNul, settingsCheck } from "./check-functions.js";
+import { emitFunction, emitSignature } from "./event-functions.js";
 import { insertFunctions, insertSignatures } from "./insert-functions.js";
 import { insertTexts, refuseFinished } from "../jobs/insert-sql.js";
 import type { Migration, SchemaSettings } from "./schema.js";
@@ -67,6 +68,7 @@ export function functions(settings: SchemaSettings): string {
   return `${refuseFinished(s)}
 ${checkFunctions(settings)}
 ${laneFunction(settings)}
+${emitFunction(settings)}
 ${changingFunctions(settings, sqlFor(s, userType))}
 REVOKE ALL ON FUNCTION ${every(settings)} FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION ${signatures(settings).refuseFinished} TO pg_write_all_data;`;
@@ -85,6 +87,12 @@ export function functionsBefore10(settings: SchemaSettings): string {
   return changingFunctions(settings, sqlFor(settings.schema, settings.userType, 10));
 }
 
+/** SQL that replaces the functions which use what migration 15 adds by ones that work without. */
+export function functionsBefore15(settings: SchemaSettings): string {
+  return `DROP FUNCTION IF EXISTS ${emitSignature(settings)};
+${changingFunctions(settings, sqlFor(settings.schema, settings.userType, 15))}`;
+}
+
 function changingFunctions(settings: SchemaSettings, sql: Sql): string {
   return `${enqueue(settings, sql)}
 ${insertFunctions(sql)}
@@ -98,6 +106,7 @@ export function signatures(settings: SchemaSettings): {
   inserts: string;
   /** Creates lanes for those clients. */
   lanes: string;
+  emit: string;
   reapExpiredLeases: string;
   refuseFinished: string;
   /** Called by the other functions. */
@@ -108,6 +117,7 @@ export function signatures(settings: SchemaSettings): {
     inserts: insertSignatures(settings).join(", "),
     lanes: laneSignature(settings),
     enqueue: `${s}.enqueue(text, json, text, integer, timestamptz, text, ${userType}, integer, timestamptz, text[], uuid, text)`,
+    emit: emitSignature(settings),
     reapExpiredLeases: `${s}.expire_stale_jobs(integer)`,
     refuseFinished: `${s}.refuse_finished(uuid[])`,
     checks: checkSignatures(settings).join(", "),

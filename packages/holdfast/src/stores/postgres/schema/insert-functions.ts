@@ -1,4 +1,5 @@
 import { LIMITS } from "../../../defaults.js";
+import { TIES } from "../../../job/stored-step.js";
 import type { NewJob } from "../../../store.js";
 import type { Row, Statement } from "../connection/db.js";
 import type { InsertMethod, KeyedResult } from "../jobs/insert-direct.js";
@@ -32,11 +33,16 @@ export const COLUMNS = {
 };
 export const BATCH: readonly string[] = Object.values(COLUMNS).map((type) => `${type}[]`);
 export const placeholderOf = (column: keyof typeof COLUMNS): string => `$${Object.keys(COLUMNS).indexOf(column) + 1}`;
+/** Jobs that others wait for are inserted by workers, which have privileges on the tables. */
+type FunctionWidth = Exclude<Width, "tied">;
 const INPUTS = placeholderOf("input");
 const BYTES = placeholderOf("bytes");
 const KEYS = placeholderOf("key");
 /** `wide` adds parents and settings, for jobs that have them. Earlier versions call the functions only with `narrow` batches. */
-const BATCHES: Readonly<Record<Width, readonly string[]>> = { narrow: BATCH, wide: [...BATCH, "text[]", "text[]"] };
+const BATCHES: Readonly<Record<FunctionWidth, readonly string[]>> = {
+  narrow: BATCH,
+  wide: [...BATCH, "text[]", "text[]"],
+};
 const SETTINGS = `$${BATCH.length + 2}`;
 
 interface InsertFunction {
@@ -46,7 +52,7 @@ interface InsertFunction {
 
 // The parameters after the batch are the lock timeout in milliseconds and the job that holds the key. The columns that a function
 // returns must keep their names and types: CREATE OR REPLACE FUNCTION cannot change them.
-const functionsOf = (width: Width): Record<"plain" | "keyed" | "replace", InsertFunction> => ({
+const functionsOf = (width: FunctionWidth): Record<"plain" | "keyed" | "replace", InsertFunction> => ({
   plain: { name: "add_jobs", parameters: [...BATCHES[width], "integer"] },
   keyed: { name: "add_keyed_jobs", parameters: [...BATCHES[width], "integer"] },
   replace: { name: "replace_job", parameters: [...BATCHES[width], "integer", "uuid"] },
@@ -55,7 +61,7 @@ const functionsOf = (width: Width): Record<"plain" | "keyed" | "replace", Insert
 /** The signatures of the functions. */
 export function insertSignatures(
   { schema: s }: SchemaSettings,
-  widths: readonly Width[] = ["narrow", "wide"],
+  widths: readonly FunctionWidth[] = ["narrow", "wide"],
 ): string[] {
   return widths
     .flatMap((width) => Object.values(functionsOf(width)))
@@ -66,7 +72,7 @@ export function insertSignatures(
 export function functionInserts(sql: Sql): InsertMethod {
   const call = ({ name, parameters }: InsertFunction): string =>
     `${sql.s}.${name}(${parameters.map((type, at) => `$${at + 1}::${type}`).join(", ")})`;
-  const statementsOf = (width: Width): Record<"plain" | "keyed" | "replace", Statement> => {
+  const statementsOf = (width: FunctionWidth): Record<"plain" | "keyed" | "replace", Statement> => {
     const functions = functionsOf(width);
     return {
       plain: sql.statement("add_jobs", `SELECT ${call(functions.plain)} AS fresh`),
@@ -75,20 +81,21 @@ export function functionInserts(sql: Sql): InsertMethod {
     };
   };
   const statements = { narrow: statementsOf("narrow"), wide: statementsOf("wide") };
-  const batch = (jobs: readonly NewJob[]): unknown[] => columnsOf(jobs, null, widthOf(jobs)).slice(1);
+  const widthFor = (jobs: readonly NewJob[]): FunctionWidth => (widthOf(jobs) === "narrow" ? "narrow" : "wide");
+  const batch = (jobs: readonly NewJob[]): unknown[] => columnsOf(jobs, null, widthFor(jobs)).slice(1);
   return {
     async plain(runner, jobs, { waitMs }) {
-      const { plain } = statements[widthOf(jobs)];
+      const { plain } = statements[widthFor(jobs)];
       const [[fresh]] = (await runner.run(plain, [...batch(jobs), runner.inside ? null : waitMs])) as [Row];
       return fresh as string | null;
     },
     async keyed(runner, jobs, { waitMs }) {
-      const rows = await runner.run(statements[widthOf(jobs)].keyed, [...batch(jobs), waitMs]);
+      const rows = await runner.run(statements[widthFor(jobs)].keyed, [...batch(jobs), waitMs]);
       const results = new Map(rows.map(([id, result, holder]) => [id, result ?? { holder: holder ?? undefined }]));
       return jobs.map(({ id }) => results.get(id) as KeyedResult);
     },
     async replace(runner, job, holder, { waitMs }) {
-      const { replace } = statements[widthOf([job])];
+      const { replace } = statements[widthFor([job])];
       const [[outcome]] = (await runner.run(replace, [...batch([job]), waitMs, holder])) as [Row];
       return outcome as "freed" | "kept" | "replaced";
     },
@@ -112,7 +119,7 @@ export function insertFunctions(sql: Sql): string {
     : insertFunctionsOf(sql, "narrow");
 }
 
-function insertFunctionsOf(sql: Sql, width: Width): string {
+function insertFunctionsOf(sql: Sql, width: FunctionWidth): string {
   const { s } = sql;
   const functions = functionsOf(width);
   const texts = insertTexts(sql, width);
@@ -175,11 +182,12 @@ END $function$;
 ${head(functions.replace, "text")}
 DECLARE
   ${LOCK_TIMEOUT.declared} ${bytes}
-  the_state text; the_queue text; the_type text; still_holds boolean; done integer;
+  the_state text; the_queue text; the_type text;${sql.hasSteps ? " has_steps boolean;" : ""} still_holds boolean; done integer;
 BEGIN
   ${checks}
   ${LOCK_TIMEOUT.begin(wait)}
-  SELECT l.state, l.queue, l.type FROM ${s}.live l WHERE l.id = ${holder} FOR UPDATE INTO the_state, the_queue, the_type;
+  SELECT l.state, l.queue, l.type${sql.hasSteps ? `, (l.ties & ${TIES.steps}) <> 0` : ""} FROM ${s}.live l WHERE l.id = ${holder} FOR UPDATE
+    INTO the_state, the_queue, the_type${sql.hasSteps ? ", has_steps" : ""};
   -- The holder may have lost the key to another job before it was locked.
   IF the_state IN ${WAITING} THEN
     PERFORM FROM ${s}.keys k WHERE k.key = (${KEYS})[1] AND k.job = ${holder} FOR UPDATE;
@@ -189,7 +197,7 @@ BEGIN
   still_holds := FOUND;
   ${LOCK_TIMEOUT.end}
   IF NOT still_holds THEN RETURN 'freed'; END IF;
-  IF the_state IS NULL OR the_state NOT IN ${WAITING} THEN RETURN 'kept'; END IF;
+  IF the_state IS NULL OR the_state NOT IN ${WAITING}${sql.hasSteps ? " OR has_steps" : ""} THEN RETURN 'kept'; END IF;
   DELETE FROM ${s}.tags g WHERE g.job = ${holder};
   ${bind(texts.rewrite, [holder, "the_queue", "the_type", "the_state"])} INTO done;
   INSERT INTO ${s}.tags (tag, seq, job) SELECT pg_catalog.unnest(${sql.hasJobSettings ? tagEntries("l") : "l.tags"}), l.seq, l.id FROM ${s}.live l WHERE l.id = ${holder};

@@ -2,7 +2,7 @@ import { CHILDREN_PREFIX } from "../jobs/tag-entries.js";
 import { functions, functionsBefore8 } from "./functions.js";
 import { insertSignatures } from "./insert-functions.js";
 import type { Migration } from "./schema.js";
-import { forgetJobBefore8 } from "./users.js";
+import { forgetJobBefore } from "./users.js";
 import { secondView, thirdView } from "./views.js";
 
 /**
@@ -54,7 +54,7 @@ ALTER TABLE ${s}.live DROP COLUMN progress_data, DROP COLUMN parent, DROP COLUMN
 ALTER TABLE ${s}.archive DROP COLUMN progress_data, DROP COLUMN parent, DROP COLUMN settings, DROP COLUMN worker, DROP COLUMN purge_at;
 DELETE FROM ${s}.tags WHERE pg_catalog.starts_with(tag, ${CHILDREN_PREFIX});
 ${functionsBefore8(settings)}
-${forgetJobBefore8(settings)}`;
+${forgetJobBefore(settings, 8)}`;
   },
 };
 

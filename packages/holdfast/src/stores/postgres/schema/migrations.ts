@@ -5,6 +5,7 @@ import { JOB_SETTINGS, PURGE_INDEX } from "./job-settings.js";
 import { LANE_MARKS } from "./lane-marks.js";
 import { OPERATIONS } from "./operations.js";
 import { CURSOR_KEY, TABLES, type Migration } from "./schema.js";
+import { STEPS } from "./steps.js";
 
 /** Numbered from 1. Only append: workers of the previous version may be running. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -22,4 +23,5 @@ export const MIGRATIONS: readonly Migration[] = [
   OPERATIONS,
   TRANSITION_ROWS,
   FUNCTIONS_FOR_MANY_KEYS,
+  STEPS,
 ];

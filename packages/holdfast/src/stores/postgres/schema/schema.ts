@@ -46,7 +46,10 @@ const LIVE = list(STATE_NAMES.filter((state) => !isFinished(state)));
 /** The names of finished states, as a list in SQL. */
 export const FINISHED: string = list(STATE_NAMES.filter(isFinished));
 
-/** The columns that the tables of live and of finished jobs share. Migration 8 adds four of the last five, migration 10 the last. */
+/**
+ * The columns that the tables of live and of finished jobs share. Migration 8 adds four of the last six, migration 10 the last but
+ * one, migration 15 the last.
+ */
 export const COMMON: readonly string[] = [
   "id",
   "seq",
@@ -85,11 +88,14 @@ export const COMMON: readonly string[] = [
   "settings",
   "worker",
   "fingerprint",
+  "ties",
 ];
 /** Those that were shared before migration 8. */
-export const COMMON_BEFORE_8: readonly string[] = COMMON.slice(0, -5);
+export const COMMON_BEFORE_8: readonly string[] = COMMON.slice(0, -6);
 /** Those that were shared before migration 10. */
-export const COMMON_BEFORE_10: readonly string[] = COMMON.slice(0, -1);
+export const COMMON_BEFORE_10: readonly string[] = COMMON.slice(0, -2);
+/** Those that were shared before migration 15. */
+export const COMMON_BEFORE_15: readonly string[] = COMMON.slice(0, -1);
 
 const common = ({ userType }: SchemaSettings): string => `
   id uuid NOT NULL,
@@ -182,6 +188,9 @@ export const TABLE_NAMES: readonly string[] = [
   "following",
   "pauses",
   "operations",
+  "steps",
+  "events",
+  "wakes",
 ];
 /** All sequences except those of identity columns. */
 export const SEQUENCE_NAMES: readonly string[] = ["job_seq", "followed_until"];

@@ -128,8 +128,9 @@ const FIXED = "LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, p
 
 /** SQL that creates or replaces the function that deletes what belongs to a deleted job. */
 function forgetJob(sql: Sql): string {
-  const { s, hasJobSettings } = sql;
-  const columns = ["id", "seq", "queue", "type", "state", "key", "tags", ...(hasJobSettings ? ["parent"] : [])];
+  const { s, hasJobSettings, hasSteps } = sql;
+  const added = [...(hasJobSettings ? ["parent"] : []), ...(hasSteps ? ["ties"] : [])];
+  const columns = ["id", "seq", "queue", "type", "state", "key", "tags", ...added];
   return `CREATE OR REPLACE FUNCTION ${s}.forget_job() RETURNS trigger ${FIXED} AS $function$
 DECLARE deleted integer;
 BEGIN
@@ -144,9 +145,9 @@ BEGIN
 END $function$;`;
 }
 
-/** SQL that replaces that function, if it exists, by one that works without the columns of migration 8. */
-export function forgetJobBefore8({ schema: s, userType }: SchemaSettings): string {
+/** SQL that replaces that function, if it exists, by one that works without what this migration adds. */
+export function forgetJobBefore({ schema: s, userType }: SchemaSettings, migration: 8 | 15): string {
   return `IF pg_catalog.to_regprocedure('${s}.forget_job()') IS NOT NULL THEN
-${forgetJob(sqlFor(s, userType, 8))}
+${forgetJob(sqlFor(s, userType, migration))}
 END IF;`;
 }

@@ -17,6 +17,7 @@ import { purgeTime } from "./purge-time.js";
 import { isKeyHeld, type Keys } from "./unique-keys.js";
 import type { StoredScope } from "../../stored-values.js";
 import { updateConflict } from "../../update-conflict.js";
+import type { Waits } from "./waits.js";
 
 export interface JobRow {
   seq: number;
@@ -30,6 +31,7 @@ export interface JobRow {
   key_scope: StoredScope | null;
   tags: string | null;
   cancel_at: number | null;
+  ties: number | null;
 }
 
 /** What an update may change, besides the columns of `JobRow`. */
@@ -42,7 +44,7 @@ interface Changeable {
   dueAt: number;
 }
 
-export const JOB_ROW_COLUMNS = "seq, id, state, queue, type, priority, user, key, key_scope, tags, cancel_at";
+export const JOB_ROW_COLUMNS = "seq, id, state, queue, type, priority, user, key, key_scope, tags, cancel_at, ties";
 
 export interface ChangeOperations {
   cancel(ids: readonly string[], scope: ChangeScope, now: number): CancelResult[];
@@ -50,18 +52,24 @@ export interface ChangeOperations {
   update(updates: readonly JobUpdate[], scope: ChangeScope, now: number): UpdateResult[];
   keyHolder(key: string, now: number): KeyHolder | null;
   freeKey(key: string, now: number): FreeKeyResult;
-  remove(ids: readonly string[], scope: ChangeScope): RemoveResult[];
+  remove(ids: readonly string[], scope: ChangeScope, now: number): RemoveResult[];
   /**
    * Deletes a job with its input, tags and history. `freeKey` also deletes the row of a `forever` or `period` key. A `period`
    * key is not held without its job (see `isKeyHeld`); only its row stays until the period ends.
    */
-  deleteRow(row: JobRow, freeKey: boolean): void;
+  deleteRow(row: JobRow, freeKey: boolean, now: number): void;
   /** The same by id. The row of a `forever` or `period` key stays. */
-  deleteJob(id: string): void;
+  deleteJob(id: string, now: number): void;
 }
 
 /** cancel, retry, update, remove, freeKey: changes requested by users. */
-export function changeOperations(db: Database, counts: Counts, keys: Keys, history: History): ChangeOperations {
+export function changeOperations(
+  db: Database,
+  counts: Counts,
+  keys: Keys,
+  history: History,
+  waits: Waits,
+): ChangeOperations {
   const byId = db.prepare(`SELECT ${JOB_ROW_COLUMNS} FROM holdfast_jobs WHERE id = ?`);
   const cancelWaiting = db.prepare(
     `UPDATE holdfast_jobs SET state = 'cancelled', due_at = NULL, finished_at = @now, cancel_at = @now, updated_at = @now,
@@ -119,6 +127,7 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
     }
     cancelWaiting.run({ now, seq: row.seq });
     counts.recordStateChange(row.id, row.queue, row.type, row.state, "cancelled");
+    waits.finished(row, now);
     return "cancelled";
   }
 
@@ -171,8 +180,9 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
     return { status: "updated" };
   }
 
-  function deleteRow(row: JobRow, freeKey: boolean): void {
+  function deleteRow(row: JobRow, freeKey: boolean, now: number): void {
     deleteSeq.run(row.seq);
+    waits.deleted(row, now);
     counts.sequence.deleted(row.seq);
     deleteInput.run(row.seq);
     history.remove(row.seq);
@@ -198,18 +208,18 @@ export function changeOperations(db: Database, counts: Counts, keys: Keys, histo
       keys.free(key, holder.job);
       return "freed";
     },
-    remove: (ids, scope) =>
+    remove: (ids, scope, now) =>
       ids.map((id) => {
         const row = find(id, scope);
         if (row === undefined) return "missing";
         if (!isWaiting(row.state) && !isFinished(row.state)) return "leased";
-        deleteRow(row, true);
+        deleteRow(row, true, now);
         return "removed";
       }),
     deleteRow,
-    deleteJob(id) {
+    deleteJob(id, now) {
       const row = find(id, {});
-      if (row !== undefined) deleteRow(row, false);
+      if (row !== undefined) deleteRow(row, false, now);
     },
   };
 }

@@ -1,6 +1,7 @@
 import type { Database, Statement } from "better-sqlite3";
 import { STALE_FINGERPRINT } from "../../../job/fingerprint.js";
 import { attemptsUsed, countClaim, STALE_ERROR, type State } from "../../../job/state.js";
+import { PARKED_AT } from "../../../job/stored-step.js";
 import type { ClaimedJob, ClaimRequest } from "../../../store.js";
 import { columnPositions, type RowOf } from "../../column-positions.js";
 import { readSettings } from "../../stored-values.js";
@@ -217,7 +218,7 @@ export function claimOperation(
     let next: number | null = null;
     for (const { queue, priority, dueAt } of lanes) {
       const due = dueAt > now ? dueAt : (nextDue.get(queue, priority, now) as number | undefined);
-      if (due !== undefined && (next === null || due < next)) next = due;
+      if (due !== undefined && due < PARKED_AT && (next === null || due < next)) next = due;
     }
     return next;
   }

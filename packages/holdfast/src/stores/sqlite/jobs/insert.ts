@@ -4,6 +4,7 @@ import { isWaiting, type State } from "../../../job/state.js";
 import type { InsertResult, NewJob, UniqueKey } from "../../../store.js";
 import type { Counts } from "./counts.js";
 import { isKeyHeld, type Keys } from "./unique-keys.js";
+import { TIES } from "../../../job/stored-step.js";
 import { NEXT_SEQ } from "./sequence.js";
 import { storedScope } from "../../stored-values.js";
 
@@ -19,7 +20,9 @@ export function insertOperation(
   const insertTag = db.prepare("INSERT OR IGNORE INTO holdfast_tags (tag, job) VALUES (?, ?)");
   const deleteTag = db.prepare("DELETE FROM holdfast_tags WHERE tag = ? AND job = ?");
   const exists = db.prepare("SELECT 1 FROM holdfast_jobs WHERE id = ?").pluck();
-  const rowById = db.prepare("SELECT seq, state, fence, queue, type, tags, created_at FROM holdfast_jobs WHERE id = ?");
+  const rowById = db.prepare(
+    "SELECT seq, state, fence, queue, type, tags, created_at, ties FROM holdfast_jobs WHERE id = ?",
+  );
   rowById.safeIntegers(false);
   const rewriteRow = db.prepare(
     `UPDATE holdfast_jobs SET type = ?, queue = ?, priority = ?, state = 'pending', user = ?, input = ?, attempt = 0,
@@ -54,7 +57,7 @@ export function insertOperation(
     return { status: "duplicate", of: holderId, replaced };
   }
 
-  /** Replaces a waiting job and keeps its id. The fence is not reset, so that an old lease is never mistaken for a new one. */
+  /** Replaces a waiting job that has no steps, and keeps its id. The fence is not reset, so that an old lease is never mistaken for a new one. */
   function replace(job: NewJob, unique: UniqueKey, holderId: string, now: number): boolean {
     const row = rowById.get(holderId) as
       | {
@@ -65,9 +68,10 @@ export function insertOperation(
           type: string;
           tags: string | null;
           created_at: number;
+          ties: number | null;
         }
       | undefined;
-    if (row === undefined || !isWaiting(row.state)) return false;
+    if (row === undefined || !isWaiting(row.state) || hasSteps(row.ties)) return false;
     rewriteRow.run(...requestedValues(job, now), now, storedScope(unique.scope), tagText(job.tags), row.seq);
     if (isLarge(job)) insertInput.run(row.seq, job.input);
     else deleteInput.run(row.seq);
@@ -103,6 +107,7 @@ const OPTIONAL = [
   "settings",
   "key, key_scope",
   "tags",
+  "ties",
 ] as const;
 const NUMBERED = 1 << OPTIONAL.length;
 
@@ -139,6 +144,7 @@ class InsertStatements {
     if (settings !== null) add(32, JSON.stringify(settings));
     if (unique !== null) add(64, unique.key, storedScope(unique.scope));
     if (tags.length > 0) add(128, tagText(tags));
+    if (job.awaited === true) add(256, TIES.awaited);
     return this.#statement(bits).run(...values);
   }
 
@@ -179,6 +185,10 @@ function requestedValues(job: NewJob, now: number): unknown[] {
     parent,
     settings,
   ];
+}
+
+function hasSteps(ties: number | null): boolean {
+  return ties !== null && (ties & TIES.steps) !== 0;
 }
 
 function dueAtOf({ runAt, delayMs }: NewJob, now: number): number {

@@ -1,5 +1,6 @@
 import type { Database } from "better-sqlite3";
 import { isFinished, isLeased, settledBefore, type State } from "../../../job/state.js";
+import { PARKED_AT, wakesOf } from "../../../job/stored-step.js";
 import type { LeaseResult, LeaseRef, Note, Outcome, SettleResult, StartMark } from "../../../store.js";
 import type { ChangeOperations } from "./changes.js";
 import { columnPositions } from "../../column-positions.js";
@@ -8,6 +9,8 @@ import type { Counts } from "./counts.js";
 import type { History } from "./history.js";
 import type { CachedLease, LeaseCache } from "./lease-cache.js";
 import { purgeTime } from "./purge-time.js";
+import type { StepOperations } from "./steps.js";
+import type { Waits } from "./waits.js";
 
 interface LeaseRow {
   seq: number;
@@ -19,6 +22,7 @@ interface LeaseRow {
   settings: string | null;
   /** Set if an older process retried a finished job. */
   purge_at: number | null;
+  ties: number | null;
 }
 
 export interface LeaseOperations {
@@ -36,9 +40,10 @@ export function leaseOperations(
   history: History,
   leased: LeaseCache,
   changes: Pick<ChangeOperations, "deleteJob">,
+  { steps, waits }: { steps: Pick<StepOperations, "reopen">; waits: Waits },
 ): LeaseOperations {
   const leaseRow = db.prepare(
-    "SELECT seq, state, fence, queue, type, cancel_at, settings, purge_at FROM holdfast_jobs WHERE id = ?",
+    "SELECT seq, state, fence, queue, type, cancel_at, settings, purge_at, ties FROM holdfast_jobs WHERE id = ?",
   );
   const markRunning = db.prepare(
     "UPDATE holdfast_jobs SET state = 'running', started_at = ?, updated_at = ? WHERE seq = ?",
@@ -51,7 +56,8 @@ export function leaseOperations(
   const setPurgeTime = db.prepare(
     `UPDATE holdfast_jobs SET purge_at = coalesce(@now + @purgeMs, ${purgeTime("state", "@now")}) WHERE seq = @seq`,
   );
-  const isHeld = "seq = ? AND id = ? AND fence = ? AND state = ? AND cancel_at IS NULL AND purge_at IS NULL";
+  const isHeld =
+    "seq = ? AND id = ? AND fence = ? AND state = ? AND cancel_at IS NULL AND purge_at IS NULL AND ties IS NULL";
   // The claim has set `attempt` and `releases`. To set them again would take 2 % of a settlement.
   const completeIfHeld = db.prepare(
     `UPDATE holdfast_jobs SET state = 'completed', output = ?, due_at = NULL, finished_at = ?, updated_at = ?,
@@ -63,6 +69,10 @@ export function leaseOperations(
   );
   const makeWaiting = db.prepare(
     `UPDATE holdfast_jobs SET state = ?, due_at = ?, run_at = ?, updated_at = ?, attempt = ?, releases = ?,
+       started_at = coalesce(started_at, ?), worker = NULL WHERE seq = ?`,
+  );
+  const park = db.prepare(
+    `UPDATE holdfast_jobs SET state = 'pending', due_at = ?, run_at = ?, expires_at = NULL, updated_at = ?, attempt = ?, releases = ?,
        started_at = coalesce(started_at, ?), worker = NULL WHERE seq = ?`,
   );
   const setProgress = db.prepare(
@@ -108,11 +118,17 @@ export function leaseOperations(
     if (row === undefined || row.fence !== outcome.fence) return "lost";
     if (!isLeased(row.state)) return settledBefore(outcome.to, row.state);
     const to = row.cancel_at !== null && outcome.to !== "completed" ? "cancelled" : outcome.to;
+    const isParked = to === "pending" && outcome.park !== undefined;
+    if (isParked && wakesOf(row.ties) !== outcome.park?.wakes) return "awake";
+    if (outcome.reopen !== undefined) steps.reopen(row.seq, outcome.reopen);
     if (isFinished(to)) {
       finish.run(to, outcome.output, now, now, outcome.attempt, outcome.releases, outcome.startedAt, row.seq);
       const purgeMs = to === outcome.to ? outcome.purgeMs : null;
       if (purgeMs !== null || row.settings !== null || row.purge_at !== null)
         setPurgeTime.run({ now, purgeMs, seq: row.seq });
+    } else if (isParked) {
+      const dueAt = Math.max(now, outcome.park?.until ?? PARKED_AT);
+      park.run(dueAt, now, now, outcome.attempt, outcome.releases, outcome.startedAt, row.seq);
     } else {
       const dueAt = now + outcome.delayMs;
       makeWaiting.run(to, dueAt, dueAt, now, outcome.attempt, outcome.releases, outcome.startedAt, row.seq);
@@ -120,8 +136,9 @@ export function leaseOperations(
     if (outcome.error !== null) history.setError(row.seq, outcome.error, now);
     if (outcome.attemptRecord !== null) history.appendAttempt(row.seq, outcome.attemptRecord);
     counts.recordStateChange(outcome.id, row.queue, row.type, row.state, to);
+    if (isFinished(to)) waits.finished({ seq: row.seq, id: outcome.id, ties: row.ties }, now);
     if (to !== outcome.to) return "cancelled";
-    if (isFinished(to) && !outcome.keep) changes.deleteJob(outcome.id);
+    if (isFinished(to) && !outcome.keep) changes.deleteJob(outcome.id, now);
     return "applied";
   }
 
@@ -177,6 +194,8 @@ const OUTCOME_FIELDS = [
   "attemptRecord",
   "keep",
   "purgeMs",
+  "park",
+  "reopen",
 ] as const satisfies readonly (keyof Outcome)[];
 const COLUMN = columnPositions(OUTCOME_FIELDS);
 
@@ -209,5 +228,7 @@ export function unpackOutcomes(columns: Columns): Outcome[] {
     keep: at(COLUMN.keep) as boolean,
     keepMs: null,
     purgeMs: at(COLUMN.purgeMs) as number | null,
+    park: at(COLUMN.park) as Outcome["park"],
+    reopen: at(COLUMN.reopen) as Outcome["reopen"],
   }));
 }

@@ -10,6 +10,7 @@ import type { Counts } from "./counts.js";
 import type { History } from "./history.js";
 import type { Keys } from "./unique-keys.js";
 import type { Lane, Lanes } from "./lanes.js";
+import type { Waits } from "./waits.js";
 
 interface LeasedRow extends JobRow {
   attempt: number;
@@ -57,6 +58,7 @@ export function maintenanceOperations(
   lanes: Lanes,
   history: History,
   changes: ChangeOperations,
+  waits: Waits,
 ): MaintenanceOperations {
   const dueStep = db.prepare(
     `SELECT ${JOB_ROW_COLUMNS}, attempt, fence, max_attempts, losses, due_at, worker, claimed_at, started_at FROM holdfast_jobs
@@ -123,6 +125,7 @@ export function maintenanceOperations(
     history.setError(row.seq, { ...STALE_ERROR, fingerprint: STALE_FINGERPRINT }, now);
     history.appendAttempt(row.seq, lostAttempt(row, now));
     counts.recordStateChange(row.id, row.queue, row.type, row.state, to);
+    if (finishedAt !== null) waits.finished(row, now);
     return { id: row.id, type: row.type, queue: row.queue, attempt: used, to };
   }
 
@@ -182,6 +185,7 @@ export function maintenanceOperations(
         endJob.run({ to: "dead", dueAt: null, finishedAt: now, now, attempt, lost: 0, seq });
         history.setError(row.seq, EXPIRED_ERROR, now);
         counts.recordStateChange(row.id, row.queue, row.type, row.state, "dead");
+        waits.finished(row, now);
         return { id: row.id, type: row.type, queue: row.queue, attempt: row.attempt, to: "dead" as const };
       }),
 
@@ -190,13 +194,13 @@ export function maintenanceOperations(
       if (limit === 0) return 0;
       const before = request.before ?? now + 1;
       const rows = oldestFinished.all(request.state, before, limit) as JobRow[];
-      for (const row of rows) changes.deleteRow(row, false);
+      for (const row of rows) changes.deleteRow(row, false, now);
       return rows.length;
     },
 
     purgeDue(limit, now) {
       const rows = ownTimePassed.all(now, limit) as JobRow[];
-      for (const row of rows) changes.deleteRow(row, false);
+      for (const row of rows) changes.deleteRow(row, false, now);
       return rows.length;
     },
 

@@ -18,6 +18,8 @@ import { scheduleOperations } from "../schedules.js";
 import { storedOperations } from "../stored-operations.js";
 import { tokenOperations } from "../tokens.js";
 import { maintenanceOperations, type ReapPosition } from "./maintenance.js";
+import { stepOperations } from "./steps.js";
+import { waitStatements } from "./waits.js";
 import { Transitions, type PackedPage } from "./transitions.js";
 
 /** All operations of the store's connection. Their arguments and results can cross between threads. */
@@ -28,6 +30,12 @@ export interface Operations {
   extend(now: number, leases: readonly S.LeaseRef[], leaseMs: number): S.LeaseResult[];
   settle(now: number, outcomes: Columns): S.SettleResult[];
   note(now: number, notes: readonly S.Note[]): void;
+  steps(now: number, job: string): S.JobSteps;
+  saveSteps(now: number, writes: readonly S.StepWrite[]): S.StepResult[];
+  openChildren(now: number, jobs: readonly string[], limit: number): string[];
+  emit(now: number, event: S.NewEvent, limit: number): S.EmitResult & { done: boolean };
+  purgeEvents(now: number, limit: number): number;
+  repairWaits(now: number, limit: number): number;
   get(now: number, id: string, scope: S.Scope): S.StoredJob | null;
   list(now: number, filter: S.JobFilter, page: S.PageRequest): S.JobPage;
   skip(now: number, filter: S.JobFilter, page: S.PageRequest): S.Skipped;
@@ -101,6 +109,8 @@ export const READS: ReadonlySet<OperationName> = new Set<OperationName>([
   "get",
   "list",
   "skip",
+  "steps",
+  "openChildren",
   "keyHolder",
   "stats",
   "queues",
@@ -127,6 +137,7 @@ export const LEASE_CALLS: ReadonlySet<OperationName> = new Set<OperationName>([
   "extend",
   "settle",
   "note",
+  "saveSteps",
 ]);
 
 /** The operations with their prepared statements, on one connection. */
@@ -136,6 +147,8 @@ export interface PreparedStore {
   readonly isLeaseHeld: (lease: S.LeaseRef) => boolean;
   /** The result of a claim that would find nothing, else null. Takes no write lock. */
   emptyClaim(request: S.ClaimRequest, now: number): ClaimedRows | null;
+  /** How many parked jobs were woken since the last call. */
+  takeWoken(): number;
   /** Leased jobs with a cancel request. */
   cancelRequested(): string[];
   /** When the next schedule runs. If it differs from before, schedules have changed. */
@@ -146,7 +159,12 @@ export interface PreparedStore {
 export interface TransactionOperations {
   insert(now: number, jobs: readonly S.NewJob[]): S.InsertResult[];
   settle(now: number, outcome: S.Outcome, note: S.Note | null): S.SettleResult;
+  saveStep(now: number, write: S.StepWrite): S.StepResult;
+  emit(now: number, event: S.NewEvent): S.EmitResult;
 }
+
+// Waits that end inside a caller's transaction. `repairWaits` ends what is left.
+const MAX_WAITS_IN_TRANSACTION = 10_000;
 
 export function transactionOperationsOn(db: Database): TransactionOperations {
   const { operations, counts, isLeaseHeld } = prepareStore(db);
@@ -167,6 +185,11 @@ export function transactionOperationsOn(db: Database): TransactionOperations {
         if (note !== null) operations.note(now, [note]);
         return operations.settle(now, packOutcomes([outcome]))[0] ?? "lost";
       }),
+    saveStep: (now, write) => withCounts(now, () => operations.saveSteps(now, [write])[0] ?? { status: "lost" }),
+    emit(now, event) {
+      const { first } = operations.emit(now, event, MAX_WAITS_IN_TRANSACTION);
+      return { first };
+    },
   };
 }
 
@@ -178,11 +201,13 @@ export function prepareStore(db: Database): PreparedStore {
   const lanes = laneStatements(db);
   const history = historyStatements(db);
   const leased = new LeaseCache();
+  const waits = waitStatements(db);
   const insert = insertOperation(db, counts, keys);
+  const steps = stepOperations(db, waits, insert);
   const claim = claimOperation(db, counts, lanes, history, leased);
-  const changes = changeOperations(db, counts, keys, history);
-  const leases = leaseOperations(db, counts, history, leased, changes);
-  const maintenance = maintenanceOperations(db, counts, keys, lanes, history, changes);
+  const changes = changeOperations(db, counts, keys, history, waits);
+  const leases = leaseOperations(db, counts, history, leased, changes, { steps, waits });
+  const maintenance = maintenanceOperations(db, counts, keys, lanes, history, changes, waits);
   const queries = queryOperations(db, lanes, history);
   const schedules = scheduleOperations(db, insert);
   const audit = auditOperations(db);
@@ -202,6 +227,7 @@ export function prepareStore(db: Database): PreparedStore {
       const empty = claim.emptyClaim(request, now);
       return empty === null ? null : { at: now, rows: packClaimed(empty.rows), nextDueAt: empty.nextDueAt };
     },
+    takeWoken: () => waits.takeWoken(),
     nextScheduleAt: () => schedules.nextAt(),
     cancelRequested: () => cancelRequested.all() as string[],
     operations: {
@@ -214,13 +240,19 @@ export function prepareStore(db: Database): PreparedStore {
       extend: (now, refs, leaseMs) => leases.extend(refs, leaseMs, now),
       settle: (now, outcomes) => leases.settle(unpackOutcomes(outcomes), now),
       note: (now, notes) => leases.note(notes, now),
+      steps: (_now, job) => steps.read(job),
+      saveSteps: (now, writes) => steps.save(writes, now),
+      openChildren: (_now, jobs, limit) => steps.openChildren(jobs, limit),
+      emit: (now, event, limit) => steps.emit(event, limit, now),
+      purgeEvents: (now, limit) => steps.purgeEvents(limit, now),
+      repairWaits: (now, limit) => waits.repair(limit, now),
       get: (_now, id, scope) => queries.get(id, scope),
       list: (now, filter, page) => queries.list(filter, page, now),
       skip: (now, filter, page) => queries.skip(filter, page, now),
       cancel: (now, ids, scope) => changes.cancel(ids, scope, now),
       retry: (now, ids, scope) => changes.retry(ids, scope, now),
       update: (now, updates, scope) => changes.update(updates, scope, now),
-      remove: (_now, ids, scope) => changes.remove(ids, scope),
+      remove: (now, ids, scope) => changes.remove(ids, scope, now),
       keyHolder: (now, key) => changes.keyHolder(key, now),
       freeKey: (now, key) => changes.freeKey(key, now),
       reapExpiredLeases: (now, limit, from) => maintenance.reapExpiredLeases(limit, from, now),

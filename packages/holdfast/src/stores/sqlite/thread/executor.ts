@@ -231,7 +231,8 @@ export function createExecutor(options: ConnectionOptions): Executor {
       // The link checks the file while this runs (see link.ts). If this took long, the file may have been moved since.
       if (performance.now() - startedAt >= SLOW_MS) collect(refuseIfMoved(calls));
       const inOrder = calls.map((call) => results.get(call.n) ?? ([call.n, undefined] as CallResult));
-      return { results: inOrder, hints: hintsOf(calls, inOrder) };
+      const woken = store?.takeWoken() ?? 0;
+      return { results: inOrder, hints: hintsOf(calls, inOrder, woken > 0) };
     },
 
     checkFiles: () => void guard?.repair(),

@@ -27,9 +27,9 @@ import { outcomesForHints } from "../jobs/leases.js";
 import type { Columns } from "./columns.js";
 import type { Call, CallResult } from "./executor.js";
 
-/** The wake-up hints of a batch of calls, for the listeners of this store. */
-export function hintsOf(calls: readonly Call[], results: readonly CallResult[]): Hint[] {
-  const hints: Hint[] = [];
+/** The wake-up hints of a batch of calls, for the listeners of this store. `woken`: they made parked jobs due. */
+export function hintsOf(calls: readonly Call[], results: readonly CallResult[], woken: boolean): Hint[] {
+  const hints: Hint[] = woken ? [WORK_NOW] : [];
   for (const [index, call] of calls.entries()) {
     const [, value, error] = results[index] ?? [call.n, undefined, null];
     if (error === undefined) hints.push(...hintsOfCall(call, value));

@@ -9,6 +9,8 @@ export function transitionOf({ before, after }: Pick<StreamRecord, "before" | "a
   // The time to live deletes finished jobs. Every other deletion leaves a tombstone.
   if (after === null || !isJobKey(stringOf(after, "pk") ?? "", stringOf(after, "sk") ?? "")) return null;
   const isDropped = after["dropped"] !== undefined;
+  // The waits for the deleted job have ended.
+  if (isDropped && before?.["dropped"] !== undefined) return null;
   const to = isDropped ? stringOf(after, "ended") : stateAfter(before, after);
   // The tombstone has no other attributes of the job.
   const job = isDropped ? before : after;
