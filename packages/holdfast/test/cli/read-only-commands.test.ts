@@ -157,6 +157,7 @@ describe("commands that read change nothing on PostgreSQL", () => {
       "migration 12: operations and draining workers",
       "migration 13: transitions with their size, without compression",
       "migration 14: functions for many unique keys",
+      "migration 15: steps and events",
     ]);
     await expectDoctorToFind(ws, /problem +schema version: the tables of Holdfast are missing/);
     expect((await ws.run("jobs", "list")).stderr).toMatch(
