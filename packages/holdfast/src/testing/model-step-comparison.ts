@@ -45,7 +45,12 @@ export class StepComparison {
         return this.#park(command, now);
       case "purgeEvents": {
         const old = model.steps.oldEvents(now);
-        same(await this.#purgeAllEvents(command.limit), old, "the number of events that purgeEvents deleted");
+        const purged = await this.#purgeAllEvents(command.limit);
+        // 0 also from a database that deletes expired records itself.
+        must(
+          purged === old || purged === 0,
+          () => `purgeEvents deleted ${purged} events, and the time of ${old} is over`,
+        );
         return model.steps.purgeEvents(now);
       }
       case "repairWaits":
