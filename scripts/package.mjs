@@ -21,7 +21,7 @@ const CORE = {
   folder: "holdfast",
   shipped:
     /^(package\.json|README\.md|CHANGELOG\.md|LICENSE|docs\/(guides|reference)\/[^/]+\.md|dist\/bundle\/[^/]+\.js|dist\/.+\.d\.ts)$/,
-  maxBytes: 1_050_000,
+  maxBytes: 1_130_000,
   isCore: true,
 };
 /** @type {Package[]} */

@@ -171,7 +171,7 @@ describe("the scheduler", () => {
     expect(store.count("fire") + store.count("putSchedule") + store.count("getSchedule")).toBe(0);
     expect(store.count("listSchedules")).toBeLessThanOrEqual(1);
     // Besides heartbeats and maintenance there are no other calls.
-    expect(store.total() - polls).toBeLessThanOrEqual(24);
+    expect(store.total() - polls).toBeLessThanOrEqual(30);
   });
 
   it("calls the store twice per slot, then is idle", async () => {

@@ -153,7 +153,7 @@ describe("worker", () => {
     expect(store.count("extend")).toBe(0);
     expect(store.count("dueSchedules")).toBe(12);
     // The others are maintenance duties, and one search for undefined schedules.
-    expect(store.total()).toBeLessThan(60 + 6 + 12 + 20);
+    expect(store.total()).toBeLessThan(60 + 6 + 16 + 20);
   });
 
   it("B-13 a slow handler blocks neither other handlers nor workers", async () => {

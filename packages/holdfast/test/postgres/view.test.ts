@@ -98,7 +98,7 @@ describe("the view jobs", () => {
         { ...columnsOf(job), parent: PARENT, progress_data: { page: 2 } },
       ]);
       const fields = Object.keys(jobDetail(job, (payloads) => payloads));
-      expect(Object.keys(job).filter((field) => !fields.includes(field))).toEqual(["fence"]);
+      expect(Object.keys(job).filter((field) => !fields.includes(field))).toEqual([]);
     };
     await compare();
     await finish(store, await claimOne(store, { worker: "w2" }), "completed", { startedAt: 5 });
