@@ -73,6 +73,7 @@ export class StepComparison {
     const { model, storeOf } = this.#parts;
     // A handler stores a step once at a time.
     const seen = new Set<string>();
+    const topics = new Set<string | null>();
     const writes: StepWrite[] = [];
     let worker: string | undefined;
     for (const draft of drafts) {
@@ -81,7 +82,11 @@ export class StepComparison {
       if (lease === undefined || seen.has(key)) continue;
       seen.add(key);
       worker ??= lease.worker;
-      writes.push(this.#write(lease, draft));
+      const write = this.#write(lease, draft);
+      // No job waits for itself, and each child of a handler is another job.
+      const isUsual = write.kind !== "job" || (write.topic !== jobTopic(lease.job.id) && !topics.has(write.topic));
+      topics.add(write.topic);
+      if (isUsual) writes.push(write);
     }
     if (writes.length === 0) return;
     const known = new Set(model.jobs.keys());
