@@ -68,7 +68,7 @@ export class StepResultError extends HoldfastError {
     brand(this, "NotRetryable");
   }
   constructor(step: string, problem: string) {
-    super("INVALID_STEP_RESULT", `the result of step ${JSON.stringify(step)} ${problem}`);
+    super("INVALID_STEP_RESULT", `the result of step ${JSON.stringify(step)} cannot be stored: it ${problem}`);
   }
 }
 

@@ -17,7 +17,7 @@ export function encodeStepValue(step: string, value: unknown): string | null {
   } catch (error) {
     if (!(error instanceof NotJson)) throw error;
     const { path, message } = error.issue;
-    throw new StepResultError(step, path === "" ? message : `at ${path}: ${message}`);
+    throw new StepResultError(step, `is no JSON${path === "" ? "" : ` at ${path}`}: ${message}`);
   }
 }
 

@@ -9,6 +9,7 @@ import type {
   PutResult,
   ReapedJob,
   RetryResult,
+  StepWrite,
   UpdateResult,
 } from "../../../store.js";
 import {
@@ -37,10 +38,18 @@ export function hintsOf(calls: readonly Call[], results: readonly CallResult[], 
   return hints.length < 2 ? hints : mergeHints(hints);
 }
 
+/** Child jobs that may have been inserted. A hint without need only causes a poll. */
+function childHints(writes: readonly StepWrite[], now: number): readonly Hint[] {
+  const children = writes.flatMap(({ child }) => (child === null ? [] : [child]));
+  return children.length === 0 ? [] : insertHints(children, [], now);
+}
+
 function hintsOfCall({ op, args, now }: Call, value: unknown): readonly Hint[] {
   switch (op) {
     case "insert":
       return insertHints(args[0] as NewJob[], value as InsertResult[], now ?? Date.now());
+    case "saveSteps":
+      return childHints(args[0] as StepWrite[], now ?? Date.now());
     case "fire":
       return fireHints(args[0] as Firing[], value as FireResult[], now ?? Date.now());
     case "settle":
