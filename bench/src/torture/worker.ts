@@ -6,7 +6,7 @@ import { injectFaults } from "./faulty-store.js";
 import { tortureJobs } from "./jobs.js";
 import { MUTANTS, type MutantName } from "./mutants.js";
 
-/** What a worker process is told when it starts. */
+/** What a worker process gets when it starts. */
 export interface WorkerOrder {
   url: string;
   leaseMs: number;
