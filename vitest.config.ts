@@ -67,6 +67,7 @@ const LONGEST = [
   /conformance-shards\.long/,
   /\.long\.test/,
   /bench\/test\/smoke/,
+  /torture\/command/,
   /cli\/commands/,
   /dynamodb\/conformance-/,
   /postgres\/conformance-/,
@@ -96,6 +97,8 @@ const DYNAMODB = [folder("dynamodb")];
 const CLI = [folder("cli")];
 const ADMIN = [folder("admin")];
 const DASHBOARD = ["packages/dashboard/test/**/*.test.ts"];
+const BENCH = ["bench/test/**/*.test.ts"];
+const TORTURE = ["bench/test/torture/**/*.test.ts"];
 const PACKS = ["packages/!(holdfast|dashboard)/test/**/*.test.ts"];
 
 export default defineConfig({
@@ -120,7 +123,8 @@ export default defineConfig({
       // Packs are tested as users load them: with the published bundles of the core.
       project("packs", PACKS, { alias: [], isolate: false }),
       project("docs", ["test/**/*.test.ts"]),
-      project("bench", ["bench/test/**/*.test.ts"]),
+      project("bench", BENCH, { exclude: [LONG, ...TORTURE] }),
+      project("torture", TORTURE),
       project("long", ["{packages/{holdfast,dashboard}/test,bench/test,test}/**/*.long.test.ts"], { exclude: [] }),
       project("long-packs", ["packages/!(holdfast|dashboard)/test/**/*.long.test.ts"], { exclude: [], alias: [] }),
     ],

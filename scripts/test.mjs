@@ -25,6 +25,7 @@ const SELECTIONS = {
     "dashboard",
     "packs",
     "docs",
+    "torture",
   ),
   all: [],
 };

@@ -200,7 +200,7 @@ function* oneResult(evidence: Evidence): Generator<Violation> {
   }
 }
 
-/** What a step returned, as it is stored; undefined if its rows alone do not show that. */
+/** What a step returned, as it is stored; undefined if its rows alone do not show it. */
 function valueOf(members: readonly StoredStep[], kind: PlannedRun["steps"][number]["kind"]): unknown {
   if (kind === "children" || kind === "nap" || kind === "long nap") return undefined;
   const value = members[0]?.value ?? null;

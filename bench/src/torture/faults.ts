@@ -84,7 +84,7 @@ export class Faults {
       process.kill(process.pid, "SIGKILL");
       return;
     }
-    // The process that resumes this one must know before it stops.
+    // The parent, which wakes this process up, must know before it stops.
     await new Promise<void>((resolve) => {
       process.send?.({ kind: "pausing", forMs: round.pauseMs }, () => resolve());
     });

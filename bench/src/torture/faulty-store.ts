@@ -1,7 +1,7 @@
 import type { Store } from "holdfast";
 import type { NewEvent, Outcome, StepWrite } from "holdfast/store";
 import type { Faults, WithFaults } from "./faults.js";
-import { record, type WaitHistoryEntry } from "./history.js";
+import { record, type WaitEntry } from "./history.js";
 
 /** Injects faults into the calls that a worker makes, and records what the store confirmed. Changes the store. */
 export function injectFaults(store: Store, faults: Faults): Store {
@@ -29,7 +29,7 @@ export function injectFaults(store: Store, faults: Faults): Store {
         ({ job, step }, next) => faults.around(job, "save", step, next),
         async () => {
           const waits = writes.map(({ to, topic }) => to === "waiting" && topic !== null);
-          const recordWaits = (did: WaitHistoryEntry["did"], isOne: (at: number) => boolean): void => {
+          const recordWaits = (did: WaitEntry["did"], isOne: (at: number) => boolean): void => {
             for (const [at, { id, name, member }] of writes.entries()) {
               if (waits[at] === true && isOne(at))
                 record(faults.historyOf(id) as string, { did, job: id, step: name, member });

@@ -2,17 +2,18 @@ import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import type { Fault } from "./plan.js";
 
 /** What a process did. The order of the entries in the file is the order in which they happened. */
-export type Entry = { at: number; pid: number } & HistoryEntry;
+export type Entry = { at: number; pid: number } & Action;
 
 /** The store was asked to store a wait, and has done so or not. */
-export interface WaitHistoryEntry {
+export interface WaitEntry {
   did: "wait began" | "wait stored" | "wait refused";
   job: string;
   step: string;
   member: number;
 }
 
-type HistoryEntry =
+/** An entry without its time and process. */
+export type Action =
   /** The store has leased the job to this process. */
   | { did: "claimed"; job: string; fence: number }
   | { did: "run began"; job: string; fence: number }
@@ -27,7 +28,7 @@ type HistoryEntry =
   | { did: "topic began"; topic: string; call: string | null }
   /** The store has confirmed it. `first`: it was the first event of its name; null for jobs. */
   | { did: "topic ended"; topic: string; call: string | null; first: boolean | null }
-  | WaitHistoryEntry
+  | WaitEntry
   /** The store has not ended the topic: the lease was lost, or the job's row was locked. */
   | { did: "topic refused"; topic: string }
   | { did: "fault"; fault: Fault; job: string };
@@ -36,8 +37,8 @@ type HistoryEntry =
  * Appends one line, before the process goes on. What a process has written is not lost when it is killed, and lines of several
  * processes do not mix, because each is one small write.
  */
-export function record(file: string, entry: HistoryEntry): void {
-  appendFileSync(file, `${JSON.stringify({ at: Date.now(), pid: process.pid, ...entry })}\n`);
+export function record(file: string, action: Action): void {
+  appendFileSync(file, `${JSON.stringify({ at: Date.now(), pid: process.pid, ...action })}\n`);
 }
 
 export function readHistory(file: string): Entry[] {

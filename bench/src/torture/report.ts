@@ -13,7 +13,7 @@ export function reportText(
   const kinds = Object.entries(faults).toSorted(([one], [other]) => one.localeCompare(other));
   const injected = kinds.reduce((sum, [, count]) => sum + count, 0);
   return [
-    `${runs} runs on ${store} in ${Math.round(seconds)} s, ${injected} faults, ${violations.length} violations`,
+    `${runs} runs on ${store} in ${Math.round(seconds)} s. Faults: ${injected}. Violations: ${violations.length}.`,
     "",
     ...kinds.map(([kind, count]) => `${String(count).padStart(7)}  ${kind}`),
     `${String(repaired).padStart(7)}  waits whose interrupted wake was repaired`,

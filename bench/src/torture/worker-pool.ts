@@ -29,6 +29,9 @@ export function startWorkers(count: number, order: WorkerOrder, onFailure: (reas
   function start(): void {
     const child = fork(fileURLToPath(new URL("./worker.js", import.meta.url)), {
       stdio: ["ignore", "ignore", "inherit", "ipc"],
+      execArgv: [],
+      // Each of many processes would print the warnings of the AWS SDK.
+      env: { ...process.env, NODE_NO_WARNINGS: "1" },
     });
     running.add(child);
     child.on("message", (message: FromWorker) => {

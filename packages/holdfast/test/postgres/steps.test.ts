@@ -1,4 +1,5 @@
 import { postgres } from "holdfast/postgres";
+import type pg from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { PARKED_AT } from "#src/job/stored-step.js";
 import {
@@ -67,6 +68,36 @@ describe("a step", () => {
     await release();
     expect(await saveStep(store, stepOf(first, "a"))).toMatchObject({ status: "kept" });
     expect(await claimIds(store, { queues: ["children"] })).toEqual([]);
+  });
+
+  it("is not stored without its child when the lock of its job ends meanwhile", async () => {
+    const scene = await openScene(server);
+    await add(scene.store);
+    const lease = await claimOne(scene.store);
+    const release = await lock(scene, lease.id);
+    const pool = server.pool();
+    onTestFinished(() => pool.end());
+    let released = 0;
+    pool.on("connect", (client) => {
+      const query = client.query.bind(client) as (...given: unknown[]) => Promise<pg.QueryResult>;
+      const releasing = (config: pg.QueryConfig, ...more: unknown[]): Promise<pg.QueryResult> => {
+        const result = query(config, ...more);
+        if (config.name?.includes("hold_leases") !== true || released++ > 0) return result;
+        return result.then(async (rows) => {
+          await release();
+          return rows;
+        });
+      };
+      client.query = releasing as typeof client.query;
+    });
+    const store = postgres({ pool, schema: scene.schema, notify: false });
+    onTestFinished(() => store.close());
+    const child = newChild();
+    expect(await store.saveSteps([childOf(lease, child)])).toEqual([{ status: "busy" }]);
+    expect(released).toBe(1);
+    expect(await stepsOf(store, lease.id)).toEqual([]);
+    expect(await saveStep(store, childOf(lease, child))).toMatchObject({ status: "kept" });
+    expect(await claimIds(store, { queues: ["children"] })).toEqual([child.id]);
   });
 
   it("in an open transaction keeps claims of its job away", async () => {

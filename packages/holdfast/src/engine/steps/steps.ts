@@ -193,7 +193,7 @@ export class Steps {
   assertUsable(step: string): void {
     if (this.#isParked) throw new ParkedError(this.id);
     // A process that was suspended goes on before its timers fire. Another run may have stored the step meanwhile.
-    if (this.engine.clock.monotonic() >= this.run.lease.deadline) this.run.lost();
+    if (!this.run.hasEnded && this.engine.clock.monotonic() >= this.run.lease.deadline) this.run.lost();
     if (this.run.reason !== null) throw this.run.reason;
     if (this.#handlerEnded || this.run.hasEnded) throw new StepTooLateError(step, this.id);
   }
