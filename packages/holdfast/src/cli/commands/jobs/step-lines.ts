@@ -23,7 +23,9 @@ function nameOf({ name, member }: StepResult, sets: ReadonlySet<string>): string
 
 function endOf(step: StepResult, now: number): Part[] {
   const { startedAt, endedAt, tries, error, value, until } = step;
-  const took = endedAt === null ? "" : ` after ${lengthOf(Date.parse(endedAt) - Date.parse(startedAt))}`;
+  // When a function began is not stored.
+  const isTimed = endedAt !== null && step.kind !== "run";
+  const took = isTimed ? ` after ${lengthOf(Date.parse(endedAt) - Date.parse(startedAt))}` : "";
   const failures = tries === 0 ? "" : `, ${tries === 1 ? "1 failure" : `${tries} failures`}`;
   switch (step.state) {
     case "done": {
