@@ -175,22 +175,13 @@ function rowOf(step: StepWrite, before: StepRow | undefined, end: TopicEnd | nul
   };
 }
 
-function readStep(row: StepRow): StoredStep {
-  const { place, failure, started_at, ended_at, ...same } = row;
+function readStep({ place, failure, started_at, ended_at, ...same }: StepRow): StoredStep {
   return {
-    name: same.name,
-    member: same.member,
+    ...same,
     order: place,
-    kind: same.kind,
-    state: same.state,
-    fence: same.fence,
-    tries: same.tries,
-    topic: same.topic,
-    value: same.value,
     failure: failure === null ? null : (JSON.parse(failure) as StepFailure),
     startedAt: started_at,
     endedAt: ended_at,
-    until: same.until,
   };
 }
 
